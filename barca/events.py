@@ -1,0 +1,100 @@
+"""What happens in a run, as values that listeners receive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from barca._typing import NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A run began.
+
+    Attributes:
+        run_id: The run.
+        target: Display text of the target.
+    """
+
+    run_id: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlanned:
+    """A node is decided: `total` keys, `will_run` of them in `calls` calls."""
+
+    node: NodeId
+    total: int
+    will_run: int
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkStarted:
+    """A work of `keys` keys was handed to a worker."""
+
+    node: NodeId
+    work: str
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeysDone:
+    """Keys ended: `succeeded` are stored, `failed` will not be tried again."""
+
+    node: NodeId
+    succeeded: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFailed:
+    """One key ended in failure; `message` is its error. At most a few are sent per node."""
+
+    node: NodeId
+    key: str
+    error_type: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutput:
+    """A line that a step printed."""
+
+    node: NodeId
+    stream: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something people should know; the run goes on."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """The run ended.
+
+    Attributes:
+        run_id: The run.
+        status: `success`, `failed` or `cancelled`.
+        elapsed_seconds: Wall time.
+        counts: Keys by outcome: `ran`, `cached`, `failed`, `skipped`.
+    """
+
+    run_id: str
+    status: str
+    elapsed_seconds: float
+    counts: Mapping[str, int]
+
+
+Event: TypeAlias = (
+    RunStarted | NodePlanned | WorkStarted | KeysDone | KeyFailed | StepOutput | Warned | RunFinished
+)

@@ -1,0 +1,372 @@
+"""The plain values everything else is made of: what a decorator recorded, and what a call is.
+
+Nothing here imports Polars, so that `import barca` stays light; frames appear in annotations only.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    import polars as pl
+
+    from barca._typing import Engine, Kind, NodeId, Serializer
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+# --- what a function may answer for a key -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A batch function's answer for one key that could not be computed: that key fails, the others don't.
+
+    Attributes:
+        reason: Why, as it will stand in the key's error.
+    """
+
+    reason: str
+
+
+# --- freshness --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """The node runs in every run that needs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manual:
+    """The node runs when it has no result yet, or when a refresh names it; never because something changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The node is due by a cron expression; a plain run treats it like a node without freshness.
+
+    Attributes:
+        cron: Five-field cron expression.
+        batch: Grouping of scheduled runs, as the `batch=` of a run.
+    """
+
+    cron: str
+    batch: int | str | None = None
+
+
+Freshness: TypeAlias = Always | Manual | Schedule
+
+
+# --- partition and batch declarations ---------------------------------------------------------------
+
+
+class Deferred:
+    """An expression of a project file that is evaluated when planning needs it, once.
+
+    Attributes:
+        file: File the expression stands in.
+        line: Its line.
+        source: Its text.
+    """
+
+    __slots__ = ("_outcome", "_thunk", "file", "line", "source")
+
+    def __init__(self, thunk: Callable[[], Any], *, file: str, line: int, source: str) -> None:
+        self._thunk = thunk
+        self._outcome: tuple[Any, BaseException | None] | None = None
+        self.file = file
+        self.line = line
+        self.source = source
+
+    def evaluate(self) -> Any:
+        """The expression's value; the same value, or the same exception, every time."""
+        if self._outcome is None:
+            try:
+                self._outcome = (self._thunk(), None)
+            except Exception as error:
+                self._outcome = (None, error)
+        value, failure = self._outcome
+        if failure is not None:
+            raise failure
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """Explicit keys of one dimension: strings in declared order, or an expression still to evaluate."""
+
+    values: tuple[str, ...] | Deferred
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsFrom:
+    """The keys of another node, or the keys that a keyed source returns."""
+
+    source: Definition[..., Any] | NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    """Every key of a partitioned node as one input."""
+
+    source: Definition[..., Any] | NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """Named groups of keys that run together.
+
+    Attributes:
+        groups: Display values (one dimension) or `{dimension: value}` per key; or still to evaluate.
+        strict: Whether a key in no group is an error.
+    """
+
+    groups: tuple[tuple[Any, ...], ...] | Deferred
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BatchesBy:
+    """Keys with equal labels run together.
+
+    Attributes:
+        label: Called with a key's value (one dimension) or `{dimension: value}`; returns a string or int.
+        max_size: Groups are split into calls of at most so many keys.
+    """
+
+    label: Callable[[Any], str | int]
+    max_size: int | None = None
+
+
+BatchSpec: TypeAlias = "int | Literal['all'] | Batches | BatchesBy"
+InputRef: TypeAlias = "Definition[..., Any] | NodeId | Collect"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSpec:
+    """One `@sink` as declared."""
+
+    path: str
+    serializer: str | None = None
+    partition_by: tuple[str, ...] = ()
+    rows_per_file: int | None = None
+
+
+# --- definitions ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Definition(Generic[P, R]):
+    """A decorated function: still callable as the plain function, frozen, registered nowhere.
+
+    Attributes:
+        function: The plain function.
+        kind: `asset`, `task` or `sensor`.
+        name: Replaces the node id when given.
+        inputs: Parameter to input.
+        partitions: Dimension (a parameter) to its keys, in declared order.
+        batch: How keys are grouped into calls; `None` is one key a call, with a scalar parameter.
+        serializer: Forces a fragment format.
+        freshness: When a result counts as fresh besides its run hash.
+        timeout_seconds: Limit of one call, in seconds; `None` is no limit.
+        retries: Attempts in all.
+        retry_backoff: Seconds before the second attempt; grows linearly.
+        env: Names of environment variables that count as input.
+        weight: Share of the run's capacity one call takes.
+        cutoff: Whether consumers fold in this node's digests instead of its run hashes.
+        deterministic: Whether equal inputs give equal results; if not, consumers fold in digests too.
+        engine: Engine that collects a returned LazyFrame.
+        description: Free text.
+        tags: Free labels.
+        sinks: Declared sinks, outermost first.
+        file: File of the decorated function.
+        line: Line of the first decorator.
+    """
+
+    function: Callable[P, R]
+    kind: Kind
+    name: str | None = None
+    inputs: Mapping[str, InputRef] = field(default_factory=dict)
+    partitions: Mapping[str, Partitions | PartitionsFrom] = field(default_factory=dict)
+    batch: BatchSpec | None = None
+    serializer: Serializer | None = None
+    freshness: Freshness | None = None
+    timeout_seconds: float | None = 300
+    retries: int = 1
+    retry_backoff: float = 0.0
+    env: tuple[str, ...] = ()
+    weight: int = 1
+    cutoff: bool = False
+    deterministic: bool = True
+    engine: Engine = "in-memory"
+    description: str | None = None
+    tags: tuple[str, ...] = ()
+    sinks: tuple[SinkSpec, ...] = ()
+    file: str
+    line: int
+
+    def __post_init__(self) -> None:
+        functools.update_wrapper(self, self.function, updated=())
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name or self.function.__qualname__} at {self.file}:{self.line}>"
+
+
+# --- fingerprints -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Identity of a node's definition.
+
+    Attributes:
+        hash: Definition hash, 32 hexadecimal digits.
+        components: What it is made of, each with a hash of its own, so that a change can be named:
+            `function`, `arguments`, `helper util.py:clean`, `constant util.py:RATE`, ...
+        source: Normalised source of the function and its cone, for showing differences.
+        warnings: What could not be followed, and environment reads nobody declared.
+    """
+
+    hash: str
+    components: Mapping[str, str]
+    source: str
+    warnings: tuple[str, ...] = ()
+
+
+# --- calls: what travels to a worker and back -------------------------------------------------------
+
+InputMode: TypeAlias = Literal["whole", "same_key", "collect", "value"]
+
+
+@dataclass(frozen=True, slots=True)
+class InputBinding:
+    """What one parameter of a call receives, as a description: frames and references, never data.
+
+    Attributes:
+        parameter: Name of the parameter.
+        source: Node the input comes from.
+        mode: `whole` (an unpartitioned node's value), `same_key` (the call's keys of a partitioned node),
+            `collect` (every key), `value` (the call's keys of a keyed source).
+        fragments: Frame of `schemas.FRAGMENTS` with, for `same_key`, one row per key of the work; for
+            `value`, the one row of the source's keyed fragment.
+        dimensions: Dimensions of the source, declared order.
+    """
+
+    parameter: str
+    source: NodeId
+    mode: InputMode
+    fragments: pl.DataFrame
+    dimensions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRef:
+    """How a worker finds a function: a project file and a name in it, or a pickle of a notebook function.
+
+    Attributes:
+        node: Node id.
+        root: Project root directory, absolute.
+        file: Project file, absolute; `None` when pickled.
+        name: Name of the definition among the module's globals.
+        pickled: cloudpickle bytes of the definition.
+        definition_hash: Of the definition planned; a worker that loads another one refuses the work.
+    """
+
+    node: NodeId
+    root: str
+    file: str | None = None
+    name: str | None = None
+    pickled: bytes | None = None
+    definition_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A unit handed to an executor: one batched call, or consecutive one-key calls of one node.
+
+    Attributes:
+        id: Unique in the run; names packs and progress files.
+        run_id: The run.
+        node: Node id.
+        function: Where the worker finds the function.
+        batched: Whether the function takes lists of keys, so that all keys are one call.
+        keys: Frame of `schemas.WORK_KEYS` plus `dim:` columns, in the order of the calls.
+        dimensions: The node's dimensions in declared order.
+        inputs: One binding per filled parameter.
+        keyed: Whether the result is the `{key: value}` (or list) of a keyed source.
+        shared_pack: One-key calls: whether their fragments share one pack (else a file each).
+        serializer: Forced format.
+        engine: Engine that collects a returned LazyFrame.
+        timeout_seconds: Per call.
+        budget_seconds: One-key calls: the worker hands back what it has not begun after so long.
+        attempt: 1 for the first.
+        env: Environment variables set around the call.
+    """
+
+    id: str
+    run_id: str
+    node: NodeId
+    function: FunctionRef
+    batched: bool
+    keys: pl.DataFrame
+    dimensions: tuple[str, ...]
+    inputs: tuple[InputBinding, ...] = ()
+    keyed: bool = False
+    shared_pack: bool = True
+    serializer: Serializer | None = None
+    engine: Engine = "in-memory"
+    timeout_seconds: float | None = 300
+    budget_seconds: float | None = None
+    attempt: int = 1
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkResult:
+    """What came back of a `Work`.
+
+    Attributes:
+        outcomes: Frame of `schemas.OUTCOMES`: one row per key that was begun. Keys of the work that
+            have no row were handed back unstarted.
+        fragments: Frame of `schemas.FRAGMENTS`: one row per key with status `success`.
+        elapsed_seconds: Of the work.
+        max_rss_bytes: Peak resident memory while it ran, or `None` where it cannot be read.
+        warnings: For people, e.g. a column that was left out.
+    """
+
+    outcomes: pl.DataFrame
+    fragments: pl.DataFrame
+    elapsed_seconds: float
+    max_rss_bytes: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerDied:
+    """A worker ended, or was ended, without an answer.
+
+    Attributes:
+        reason: How it ended: `exit code 3`, `killed by signal 9 (SIGKILL)`, `timed out after 300 s`.
+        timed_out: Whether it was ended for its timeout.
+        begun: Keys of the one-key calls that were begun, in order; the last was running. `None` for a
+            batched call. An empty tuple: it died before the first.
+        elapsed_seconds: Until it was noticed.
+    """
+
+    reason: str
+    timed_out: bool
+    begun: tuple[str, ...] | None
+    elapsed_seconds: float
+
+
+def with_sinks(definition: Definition[P, R], sinks: Iterable[SinkSpec]) -> Definition[P, R]:
+    """A copy of the definition that also publishes to `sinks`."""
+    return replace(definition, sinks=(*sinks, *definition.sinks))

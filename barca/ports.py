@@ -1,0 +1,154 @@
+"""The seams: Protocols that the planner's callers, the runner and the tests share.
+
+`barca.io` implements the stores twice, on disk and in memory; `barca.exec` implements the executors. Reading
+and appending are different types: what decides gets a reader, what runs gets a writer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    import polars as pl
+
+    from barca.events import Event
+    from barca.model import Work, WorkerDied, WorkResult
+
+TableName: TypeAlias = Literal["materializations", "runs", "calls", "definitions", "publications"]
+
+
+class LedgerReader(Protocol):
+    """A ledger at one pinned version; what it returns never changes while it lives."""
+
+    def scan(self, table: TableName) -> pl.LazyFrame:
+        """Every row of a table, in `schemas.LEDGER_TABLES[table]`, older commits first."""
+        ...
+
+    def materialized(self, node: str) -> pl.DataFrame:
+        """Successful rows of `schemas.MATERIALIZATIONS` for a node, the last per (key, run_hash).
+
+        Sorted by age: for each key, the last row is its newest result.
+        """
+        ...
+
+
+class LedgerWriter(Protocol):
+    """Appends; groups what it is given into few commits."""
+
+    def append(self, table: TableName, rows: pl.DataFrame) -> None:
+        """Queue rows of `schemas.LEDGER_TABLES[table]`; committed once enough, or old enough."""
+        ...
+
+    def flush(self) -> None:
+        """Commit what is queued, durably, before returning. Never loses rows: on error they stay queued."""
+        ...
+
+
+class Ledger(Protocol):
+    """Both sides of one ledger, and what keeps it small."""
+
+    def reader(self) -> LedgerReader:
+        """A reader pinned to the newest version."""
+        ...
+
+    def writer(self, run_id: str) -> LedgerWriter:
+        """A writer whose appends are idempotent within the run."""
+        ...
+
+    def maintain(self, budget_seconds: float) -> None:
+        """Compact, checkpoint and vacuum where thresholds say so, for at most so long."""
+        ...
+
+
+class PackStore(Protocol):
+    """Where packs live. Paths are relative, with `/` separators: `<node>/<id>.parquet`."""
+
+    def write(self, path: str, frame: pl.DataFrame, metadata: dict[str, str]) -> int:
+        """Write a pack whole and durably: staged, flushed, renamed. Returns its size in bytes."""
+        ...
+
+    def sink(self, path: str, frame: pl.LazyFrame, metadata: dict[str, str]) -> int:
+        """As `write`, from the streaming engine."""
+        ...
+
+    def scan(self, paths: Sequence[str], schema: pl.Schema | None = None) -> pl.LazyFrame:
+        """One lazy scan over packs; with `schema`, missing columns are null and others left out.
+
+        Raises:
+            FragmentError: A pack is missing, unreadable, or not the one that was written.
+        """
+        ...
+
+    def schema(self, path: str) -> pl.Schema:
+        """The schema of a pack, from its footer."""
+        ...
+
+    def metadata(self, path: str) -> dict[str, str]:
+        """The key-value metadata of a pack, from its footer."""
+        ...
+
+    def probe(self, paths: Sequence[str]) -> list[str]:
+        """Of the paths, those that can't be read as the packs that were written there."""
+        ...
+
+    def remove(self, paths: Sequence[str]) -> None:
+        """Delete packs; those already gone are passed over."""
+        ...
+
+    def list(self) -> pl.DataFrame:
+        """Every pack: `path: String, size_bytes: Int64, modified_at: Datetime(us, UTC)`."""
+        ...
+
+
+class Pending(Protocol):
+    """A work on its way."""
+
+    work: Work
+
+    def cancel(self) -> None:
+        """Stop it, even while it runs."""
+        ...
+
+
+class Executor(Protocol):
+    """Runs works. Not thread-safe: one runner drives it."""
+
+    workers: int
+
+    def submit(self, work: Work) -> Pending:
+        """Start a work, or queue it behind the `workers` that run."""
+        ...
+
+    def wait(self, timeout: float | None) -> list[tuple[Pending, WorkResult | WorkerDied]]:
+        """The works that ended since the last call; waits up to `timeout` seconds for the first.
+
+        Ends works that run past their timeout. Never raises for what a work did.
+        """
+        ...
+
+    def shutdown(self, *, cancel: bool = False) -> None:
+        """End the workers; with `cancel`, without waiting for what runs."""
+        ...
+
+
+class Clock(Protocol):
+    """The time, as an input."""
+
+    def now(self) -> datetime:
+        """The current time, aware, UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go backwards."""
+        ...
+
+
+class Listener(Protocol):
+    """Receives what happens in a run."""
+
+    def __call__(self, event: Event, /) -> None:
+        """Must return quickly and never raise."""
+        ...

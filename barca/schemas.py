@@ -1,0 +1,250 @@
+"""Column names and schemas of every frame that crosses a boundary, documented once.
+
+A key is identified by `key: String`, its Hive form: dimensions sorted by name, `dim=value` joined by `/`,
+values percent-encoded, `""` for the empty key. It is injective and sorts stably. Raw values of a
+dimension stand in a column named by `dimension()`, which no other column can be called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# --- columns ----------------------------------------------------------------------------------------
+
+NODE: Final = "node"
+KEY: Final = "key"
+ORDINAL: Final = "ordinal"
+RUN_HASH: Final = "run_hash"
+VALUE: Final = "value"
+VALUE_HASH: Final = "value_hash"
+STATE: Final = "state"
+REASON: Final = "reason"
+CHANGED: Final = "changed"
+NEEDED: Final = "needed"
+CALL: Final = "call"
+FORMAT: Final = "format"
+PATH: Final = "path"
+ROW_OFFSET: Final = "row_offset"
+ROWS: Final = "rows"
+SIZE_BYTES: Final = "size_bytes"
+DIGEST: Final = "digest"
+STATUS: Final = "status"
+ERROR_TYPE: Final = "error_type"
+ERROR_MESSAGE: Final = "error_message"
+TRACEBACK: Final = "traceback"
+ATTEMPTS: Final = "attempts"
+ELAPSED_SECONDS: Final = "elapsed_seconds"
+DEFINITION_HASH: Final = "definition_hash"
+INPUT_HASHES: Final = "input_hashes"
+ENV_HASH: Final = "env_hash"
+RUN_ID: Final = "run_id"
+CREATED_AT: Final = "created_at"
+MAX_RSS_BYTES: Final = "max_rss_bytes"
+
+
+def dimension(name: str) -> str:
+    """The column that holds a dimension's raw values (String) in planning frames."""
+    return f"dim:{name}"
+
+
+def dimensions(names: Iterable[str]) -> list[str]:
+    """`dimension` of each name."""
+    return [dimension(name) for name in names]
+
+
+# --- closed sets ------------------------------------------------------------------------------------
+
+STATES: Final = ("cached", "stale", "blocked", "skipped", "unknown")
+"""State of a key. `cached`: a stored result has its run hash. `stale`: it must run. `blocked`: the same
+key of an input failed. `skipped`: left out by a selection. `unknown`: not decidable yet."""
+
+REASONS: Final = (
+    "sensor",
+    "task",
+    "always",
+    "not_materialized",
+    "refresh",
+    "refresh_cascade",
+    "refresh_all",
+    "artifact_missing",
+    "upstream_key_failed",
+    "upstream_failed",
+    "partition_selection",
+    "partitions_unknown",
+    "sensor_output_unknown",
+    "cutoff_pending",
+)
+"""Why a key is in its state; null for cached keys."""
+
+FORMATS: Final = ("table", "json", "pickle", "keyed")
+OUTCOME_STATUSES: Final = ("success", "failed")
+
+STATE_DTYPE: Final = pl.Enum(STATES)
+REASON_DTYPE: Final = pl.Enum(REASONS)
+
+TIMESTAMP: Final = pl.Datetime("us", "UTC")
+
+# --- planning frames --------------------------------------------------------------------------------
+
+KEYS: Final = pl.Schema({KEY: pl.String, ORDINAL: pl.Int64})
+"""Keys of a node, plus one `dim:` String column per dimension. `ordinal`: declared order, from 0."""
+
+WANTED: Final = pl.Schema({**KEYS, RUN_HASH: pl.String, INPUT_HASHES: pl.List(pl.Int64)})
+"""`KEYS` with the identity of each key's computation. `input_hashes`: `hashing.short_hash` of each
+input's part, sorted by parameter; only for naming what changed."""
+
+DECISION: Final = pl.Schema(
+    {**WANTED, STATE: STATE_DTYPE, REASON: REASON_DTYPE, CHANGED: pl.List(pl.String), NEEDED: pl.Boolean}
+)
+"""`WANTED` with what is to be done. `changed`: for a stale key that ran before, what differs in its run
+hash (`value ID`, `input ID`, `function`, `helper FILE:NAME`, `env NAME`, ...). `needed`: whether the
+target, or a stale key that reads it, needs it; only keys both stale and needed run."""
+
+CALLS: Final = pl.Schema({CALL: pl.String, KEY: pl.String, ORDINAL: pl.Int64})
+"""Keys that run, with the call each belongs to, in call order."""
+
+KEYED: Final = pl.Schema({KEY: pl.String, VALUE: pl.String, ORDINAL: pl.Int64})
+"""What a keyed source returned. `key`: the raw key as a string. `value`: canonical JSON of its value, null
+for a list source. `ordinal`: order returned."""
+
+# --- calls and fragments ----------------------------------------------------------------------------
+
+WORK_KEYS: Final = pl.Schema({KEY: pl.String, ORDINAL: pl.Int64, RUN_HASH: pl.String, CALL: pl.String})
+"""Keys of a `Work`, plus `dim:` columns. `call`: the id of each key's call."""
+
+FRAGMENTS: Final = pl.Schema(
+    {
+        KEY: pl.String,
+        RUN_HASH: pl.String,
+        FORMAT: pl.String,
+        PATH: pl.String,
+        ROW_OFFSET: pl.Int64,
+        ROWS: pl.Int64,
+        SIZE_BYTES: pl.Int64,
+        DIGEST: pl.String,
+    }
+)
+"""One row per stored key. `path`: of the pack, relative to the store. `row_offset`, `rows`: its row range
+there. `size_bytes`: the fragment's share of the pack's bytes (its rows' part of the file size). `digest`:
+identity of the content."""
+
+OUTCOMES: Final = pl.Schema(
+    {
+        KEY: pl.String,
+        STATUS: pl.String,
+        ERROR_TYPE: pl.String,
+        ERROR_MESSAGE: pl.String,
+        TRACEBACK: pl.String,
+        ATTEMPTS: pl.Int64,
+        ELAPSED_SECONDS: pl.Float64,
+    }
+)
+"""How each key of a call ended. `status`: one of `OUTCOME_STATUSES`. `traceback`: the user's frames only.
+`elapsed_seconds`: of the call that computed the key."""
+
+# --- ledger tables ----------------------------------------------------------------------------------
+
+MATERIALIZATIONS: Final = pl.Schema(
+    {
+        NODE: pl.String,
+        **FRAGMENTS,
+        STATUS: pl.String,
+        DEFINITION_HASH: pl.String,
+        ENV_HASH: pl.String,
+        INPUT_HASHES: pl.List(pl.Int64),
+        RUN_ID: pl.String,
+        CALL: pl.String,
+        ATTEMPTS: pl.Int64,
+        ELAPSED_SECONDS: pl.Float64,
+        ERROR_TYPE: pl.String,
+        ERROR_MESSAGE: pl.String,
+        TRACEBACK: pl.String,
+        CREATED_AT: TIMESTAMP,
+    }
+)
+"""One row per key and attempt chain that ended, successes and failures; partitioned by `node`. Failures
+have null fragment columns besides `key` and `run_hash`."""
+
+RUNS: Final = pl.Schema(
+    {
+        RUN_ID: pl.String,
+        "command": pl.String,
+        "target": pl.String,
+        STATUS: pl.String,
+        "steps_executed": pl.Int64,
+        "steps_cached": pl.Int64,
+        ELAPSED_SECONDS: pl.Float64,
+        "started_at": TIMESTAMP,
+        "finished_at": TIMESTAMP,
+        "triggered_by": pl.String,
+        "error": pl.String,
+        "failed_node": pl.String,
+    }
+)
+"""One row per run that ended. A run still going, or killed, has a marker file instead; see the docs."""
+
+CALL_RECORDS: Final = pl.Schema(
+    {
+        RUN_ID: pl.String,
+        CALL: pl.String,
+        NODE: pl.String,
+        "keys": pl.Int64,
+        STATUS: pl.String,
+        ATTEMPTS: pl.Int64,
+        ELAPSED_SECONDS: pl.Float64,
+        MAX_RSS_BYTES: pl.Int64,
+        "engine": pl.String,
+        "polars_version": pl.String,
+        "started_at": TIMESTAMP,
+    }
+)
+"""One row per batched call, and per work of one-key calls that ran together."""
+
+DEFINITIONS: Final = pl.Schema(
+    {
+        NODE: pl.String,
+        DEFINITION_HASH: pl.String,
+        "components": pl.String,
+        "inputs": pl.String,
+        "source": pl.String,
+        CREATED_AT: TIMESTAMP,
+    }
+)
+"""One row per definition that ran. `components`: JSON object, component to its hash. `inputs`: JSON array
+of `[parameter, source node, mode]`, in the order of `input_hashes`. `source`: normalised source."""
+
+PUBLICATIONS: Final = pl.Schema(
+    {
+        NODE: pl.String,
+        "sink": pl.String,
+        KEY: pl.String,
+        RUN_HASH: pl.String,
+        RUN_ID: pl.String,
+        "machine": pl.String,
+        CREATED_AT: TIMESTAMP,
+    }
+)
+"""Which run hash each sink last published, per key."""
+
+LEDGER_TABLES: Final = {
+    "materializations": MATERIALIZATIONS,
+    "runs": RUNS,
+    "calls": CALL_RECORDS,
+    "definitions": DEFINITIONS,
+    "publications": PUBLICATIONS,
+}
+
+LOGS: Final = pl.Schema(
+    {NODE: pl.String, CALL: pl.String, KEY: pl.String, "stream": pl.String, "ts": TIMESTAMP, "line": pl.String}
+)
+"""Lines that steps printed. `key`: of a one-key call, null for a batched one, whose keys the ledger knows."""
+
+
+def empty(schema: pl.Schema) -> pl.DataFrame:
+    """A frame of the schema with no rows."""
+    return pl.DataFrame(schema=schema)
