@@ -1,0 +1,457 @@
+"""The frozen graph: nodes, the edges between them, and finding nodes by what people write.
+
+`build_graph` resolves every input to a node and checks that the pieces fit: each parameter is filled, each
+partitioned input is read key for key or through `collect`, nothing runs in a circle.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from barca.errors import DefinitionError, LoadError, SelectionError, UsageError, did_you_mean
+from barca.model import Collect, Definition, Partitions, PartitionsFrom
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from barca._typing import Kind, NodeId
+
+EdgeMode: TypeAlias = Literal["whole", "same_key", "collect", "keyed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One input of a node.
+
+    Attributes:
+        parameter: Parameter it fills; for an input the function does not take, the name it would have.
+        source: Node it comes from.
+        mode: `whole` (an unpartitioned node's value), `same_key` (the same key of a partitioned node),
+            `collect` (every key), `keyed` (an unpartitioned source of keys: each key gets its value, if
+            the source returns values).
+        passed: Whether the function has the parameter.
+    """
+
+    parameter: str
+    source: NodeId
+    mode: EdgeMode
+    passed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A definition with its place in the graph.
+
+    Attributes:
+        id: Node id.
+        definition: What was decorated.
+        dimensions: Names of its dimensions, declared order; empty when unpartitioned.
+        edges: Inputs, sorted by parameter.
+        keys_from: Node its keys come from, for `partitions_from`.
+        explicit: Dimension to declared keys, for `partitions`.
+        keyed: Whether some node takes its keys from this unpartitioned node's result.
+    """
+
+    id: NodeId
+    definition: Definition[..., Any]
+    dimensions: tuple[str, ...]
+    edges: tuple[Edge, ...]
+    keys_from: NodeId | None = None
+    explicit: Mapping[str, Partitions] = field(default_factory=dict)
+    keyed: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """`asset`, `task` or `sensor`."""
+        return self.definition.kind
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether it has dimensions."""
+        return bool(self.dimensions)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenFile:
+    """A file, or an expression in one, that could not be loaded.
+
+    Attributes:
+        file: Path relative to the project root.
+        nodes: Ids of the nodes that are lost with it.
+        error: `ExceptionType: message`.
+        traceback: The full text.
+    """
+
+    file: str
+    nodes: tuple[NodeId, ...]
+    error: str
+    traceback: str
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Nodes in topological order, inputs before their readers, and what could not be loaded."""
+
+    nodes: Mapping[NodeId, Node]
+    load_errors: tuple[BrokenFile, ...] = ()
+
+    def upstream(self, targets: Iterable[NodeId]) -> tuple[NodeId, ...]:
+        """The targets and everything they read, in topological order."""
+        wanted = set(targets)
+        for node_id in reversed(list(self.nodes)):
+            if node_id in wanted:
+                wanted.update(edge.source for edge in self.nodes[node_id].edges)
+        return tuple(node_id for node_id in self.nodes if node_id in wanted)
+
+    def downstream(self, sources: Iterable[NodeId]) -> tuple[NodeId, ...]:
+        """The sources and everything that reads them, in topological order."""
+        reached = set(sources)
+        for node_id, node in self.nodes.items():
+            if any(edge.source in reached for edge in node.edges):
+                reached.add(node_id)
+        return tuple(node_id for node_id in self.nodes if node_id in reached)
+
+    def find(self, name: str) -> NodeId:
+        """The node that `name` means: an id, or a function's name when only one node has it.
+
+        Raises:
+            LoadError: The node is in a file that could not be loaded.
+            SelectionError: No node, or several nodes, have the name.
+        """
+        if name in self.nodes:
+            return name
+        matches = [node_id for node_id in self.nodes if short_name(node_id) == name]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise SelectionError(
+                f"`{name}` is the name of {len(matches)} nodes",
+                code="ambiguous_target",
+                remediation="name one of " + ", ".join(f"`{match}`" for match in matches),
+            )
+        for broken in self.load_errors:
+            if any(name in (node_id, short_name(node_id)) for node_id in broken.nodes):
+                raise LoadError(
+                    f"`{name}` could not be loaded: {broken.error}",
+                    node=name,
+                    file=broken.file,
+                    traceback=broken.traceback,
+                    remediation=f"fix {broken.file}; `barca list` shows every file that fails to load",
+                )
+        hint = did_you_mean(name, [*(short_name(node_id) for node_id in self.nodes)])
+        raise SelectionError(f"there is no node `{name}`", code="unknown_target", remediation=hint)
+
+
+def short_name(node_id: NodeId) -> str:
+    """The function's name in a node id."""
+    return node_id.rpartition(":")[2]
+
+
+def build_graph(
+    definitions: Sequence[tuple[NodeId, Definition[..., Any]]],
+    load_errors: Sequence[BrokenFile] = (),
+) -> Graph:
+    """The graph of the definitions.
+
+    A node that reads a node of a file that failed to load is lost with that file: it becomes a load error
+    of its own, and so does what reads it.
+
+    Raises:
+        DefinitionError: Two nodes have one id, an input does not exist or does not fit, a parameter is
+            filled by nothing, or nodes read each other in a circle.
+    """
+    by_id = _by_id(definitions)
+    names = {id(definition): node_id for node_id, definition in definitions}
+    lost = {node_id: broken for broken in load_errors for node_id in broken.nodes}
+    errors = list(load_errors)
+    resolver = _Resolver(by_id, names, lost)
+    nodes: dict[NodeId, Node] = {}
+    for node_id in _ordered(by_id, resolver, lost, errors):
+        nodes[node_id] = resolver.node(node_id)
+    sources = {node.keys_from for node in nodes.values()}
+    nodes = {
+        node_id: replace(node, keyed=node_id in sources and not node.partitioned)
+        for node_id, node in nodes.items()
+    }
+    _check_shapes(nodes)
+    return Graph(nodes, tuple(errors))
+
+
+def _by_id(definitions: Sequence[tuple[NodeId, Definition[..., Any]]]) -> dict[NodeId, Definition[..., Any]]:
+    by_id: dict[NodeId, Definition[..., Any]] = {}
+    for node_id, definition in definitions:
+        other = by_id.get(node_id)
+        if other is not None and other is not definition:
+            raise DefinitionError(
+                f"two nodes are called `{node_id}`: {other.file}:{other.line} and "
+                f"{definition.file}:{definition.line}",
+                code="duplicate_node",
+                node=node_id,
+                file=definition.file,
+                line=definition.line,
+                remediation="give one of them another function name, or a name=",
+            )
+        by_id[node_id] = definition
+    return by_id
+
+
+def _ordered(
+    by_id: Mapping[NodeId, Definition[..., Any]],
+    resolver: _Resolver,
+    lost: dict[NodeId, BrokenFile],
+    errors: list[BrokenFile],
+) -> list[NodeId]:
+    """Node ids in topological order, without those that read a lost node; stable in declared order."""
+    order: list[NodeId] = []
+    done: set[NodeId] = set()
+    for start in by_id:
+        stack: list[tuple[NodeId, bool]] = [(start, False)]
+        path: list[NodeId] = []
+        while stack:
+            node_id, finished = stack.pop()
+            if finished:
+                path.pop()
+                done.add(node_id)
+                _settle(node_id, by_id, resolver, lost, errors, order)
+                continue
+            if node_id in done:
+                continue
+            if node_id in path:
+                circle = [*path[path.index(node_id) :], node_id]
+                raise DefinitionError(
+                    "nodes read each other in a circle: " + " <- ".join(f"`{step}`" for step in circle),
+                    code="cycle",
+                    node=node_id,
+                    file=by_id[node_id].file,
+                    line=by_id[node_id].line,
+                    remediation="remove one of these inputs",
+                )
+            path.append(node_id)
+            stack.append((node_id, True))
+            stack += [
+                (source, False) for source in reversed(resolver.sources(node_id)) if source in by_id
+            ]
+    return order
+
+
+def _settle(
+    node_id: NodeId,
+    by_id: Mapping[NodeId, Definition[..., Any]],
+    resolver: _Resolver,
+    lost: dict[NodeId, BrokenFile],
+    errors: list[BrokenFile],
+    order: list[NodeId],
+) -> None:
+    cause = next((source for source in resolver.sources(node_id) if source in lost), None)
+    if cause is None:
+        order.append(node_id)
+        return
+    broken = BrokenFile(
+        file=node_id.rpartition(":")[0] or by_id[node_id].file,
+        nodes=(node_id,),
+        error=f"LoadError: it reads `{cause}`, which could not be loaded: {lost[cause].error}",
+        traceback=lost[cause].traceback,
+    )
+    lost[node_id] = broken
+    errors.append(broken)
+
+
+class _Resolver:
+    """Resolves what decorators recorded into node ids and edges."""
+
+    def __init__(
+        self,
+        by_id: Mapping[NodeId, Definition[..., Any]],
+        names: Mapping[int, NodeId],
+        lost: Mapping[NodeId, BrokenFile],
+    ) -> None:
+        self._by_id = by_id
+        self._names = names
+        self._by_place = {
+            (definition.file, definition.function.__qualname__): node_id
+            for node_id, definition in by_id.items()
+        }
+        self._lost = lost
+
+    def resolve(self, node_id: NodeId, ref: Definition[..., Any] | NodeId) -> NodeId:
+        """The id of an input of `node_id`: by object, by place in a file (a module imported twice), by id."""
+        definition = self._by_id[node_id]
+        if isinstance(ref, Definition):
+            found = self._names.get(id(ref)) or self._by_place.get((ref.file, ref.function.__qualname__))
+            name = ref.name or ref.function.__qualname__
+        else:
+            known = [*self._by_id, *self._lost]
+            same_file = f"{node_id.rpartition(':')[0]}:{ref}"
+            by_name = [other for other in known if short_name(other) == ref]
+            found = next((choice for choice in (ref, same_file) if choice in known), None)
+            found = found or (by_name[0] if len(by_name) == 1 else None)
+            name = ref
+        if found is not None:
+            return found
+        raise DefinitionError(
+            f"`{short_name(node_id)}` reads `{name}`, which is not a node of this project",
+            code="unknown_input",
+            node=node_id,
+            file=definition.file,
+            line=definition.line,
+            remediation=did_you_mean(name, (short_name(other) for other in self._by_id)),
+        )
+
+    def sources(self, node_id: NodeId) -> list[NodeId]:
+        """Every node that `node_id` reads, in the order declared."""
+        definition = self._by_id[node_id]
+        refs = [ref.source if isinstance(ref, Collect) else ref for ref in definition.inputs.values()]
+        refs += [
+            declared.source
+            for declared in definition.partitions.values()
+            if isinstance(declared, PartitionsFrom)
+        ]
+        return list(dict.fromkeys(self.resolve(node_id, ref) for ref in refs))
+
+    def node(self, node_id: NodeId) -> Node:
+        """The node with its edges, parameters checked."""
+        definition = self._by_id[node_id]
+        dimensions = tuple(definition.partitions)
+        derived = {
+            name: self.resolve(node_id, declared.source)
+            for name, declared in definition.partitions.items()
+            if isinstance(declared, PartitionsFrom)
+        }
+        explicit = {
+            name: declared
+            for name, declared in definition.partitions.items()
+            if isinstance(declared, Partitions)
+        }
+        if derived and len(dimensions) > 1:
+            raise self._error(
+                node_id,
+                "partitions_from(...) must be the only dimension of a node; "
+                f"`{short_name(node_id)}` has {', '.join(f'`{name}`' for name in dimensions)}",
+                "use one partitions_from(...), or declare every dimension with partitions([...])",
+            )
+        keys_from = next(iter(derived.values()), None)
+        edges = self._edges(node_id, definition, dimensions, keys_from)
+        return Node(node_id, definition, dimensions, edges, keys_from, explicit)
+
+    def _edges(
+        self,
+        node_id: NodeId,
+        definition: Definition[..., Any],
+        dimensions: tuple[str, ...],
+        keys_from: NodeId | None,
+    ) -> tuple[Edge, ...]:
+        parameters = _parameters(definition)
+        edges: dict[str, Edge] = {}
+        for parameter, ref in definition.inputs.items():
+            source = self.resolve(node_id, ref.source if isinstance(ref, Collect) else ref)
+            mode = self._mode(node_id, dimensions, parameter, source, ref, keys_from)
+            edges[parameter] = Edge(parameter, source, mode)
+        if keys_from is not None and all(
+            edge.source != keys_from or edge.mode == "collect" for edge in edges.values()
+        ):
+            name = short_name(keys_from)
+            partitioned = bool(self._by_id[keys_from].partitions)
+            passed = name in parameters and name not in edges and name not in dimensions
+            # an input the function does not take still decides what its keys are computed from
+            label = name if passed else f"({name})"
+            edges[label] = Edge(label, keys_from, "same_key" if partitioned else "keyed", passed)
+        self._check_parameters(node_id, definition, parameters, dimensions, edges)
+        return tuple(edges[name] for name in sorted(edges))
+
+    def _mode(
+        self,
+        node_id: NodeId,
+        dimensions: tuple[str, ...],
+        parameter: str,
+        source: NodeId,
+        ref: object,
+        keys_from: NodeId | None,
+    ) -> EdgeMode:
+        upstream = self._by_id[source]
+        name = short_name(source)
+        if isinstance(ref, Collect):
+            if not upstream.partitions:
+                raise self._error(
+                    node_id,
+                    f"collect({name}): `{name}` is not partitioned, it has one result",
+                    f'write inputs={{"{parameter}": {name}}}',
+                )
+            return "collect"
+        if source == keys_from and not upstream.partitions:
+            return "keyed"
+        if not upstream.partitions:
+            return "whole"
+        if set(upstream.partitions) == set(dimensions):
+            return "same_key"
+        raise self._error(
+            node_id,
+            f"`{short_name(node_id)}` reads `{name}` as `{parameter}`, but `{name}` has a result for each "
+            f"{', '.join(upstream.partitions)}",
+            f'read every key as one input with inputs={{"{parameter}": collect({name})}}, or run once per key '
+            f'with partitions={{"{next(iter(upstream.partitions))}": partitions_from({name})}}',
+        )
+
+    def _check_parameters(
+        self,
+        node_id: NodeId,
+        definition: Definition[..., Any],
+        parameters: Mapping[str, inspect.Parameter],
+        dimensions: tuple[str, ...],
+        edges: Mapping[str, Edge],
+    ) -> None:
+        catches_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        filled = {*dimensions, *(name for name, edge in edges.items() if edge.passed)}
+        for name in filled:
+            if name not in parameters and not catches_all:
+                what = "dimension" if name in dimensions else "input"
+                raise self._error(
+                    node_id,
+                    f"the {what} `{name}` is not a parameter of `{short_name(node_id)}`",
+                    f"add the parameter `{name}`, or rename the {what}: {did_you_mean(name, parameters)}",
+                )
+        for name, parameter in parameters.items():
+            variadic = parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+            if name not in filled and not variadic and parameter.default is parameter.empty:
+                raise self._error(
+                    node_id,
+                    f"nothing fills the parameter `{name}` of `{short_name(node_id)}`",
+                    f'name its input: inputs={{"{name}": ...}}, make it a dimension in partitions=, or give it '
+                    "a default",
+                )
+
+    def _error(self, node_id: NodeId, message: str, remediation: str) -> UsageError:
+        definition = self._by_id[node_id]
+        return DefinitionError(
+            message, node=node_id, file=definition.file, line=definition.line, remediation=remediation
+        )
+
+
+def _parameters(definition: Definition[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(definition.function).parameters
+
+
+def _check_shapes(nodes: Mapping[NodeId, Node]) -> None:
+    """Rules that need the sources' dimensions."""
+    for node in nodes.values():
+        if node.keys_from is None or not nodes[node.keys_from].partitioned:
+            continue
+        source = nodes[node.keys_from]
+        definition = node.definition
+        fix = None
+        if len(source.dimensions) > 1:
+            fix = (
+                f"`{source.id}` has {len(source.dimensions)} dimensions; partitions_from(...) takes one",
+                "declare the dimensions with partitions([...]) on both nodes",
+            )
+        elif source.dimensions != node.dimensions:
+            fix = (
+                f"the dimension `{node.dimensions[0]}` takes its keys from `{source.id}`, whose dimension is "
+                f"`{source.dimensions[0]}`",
+                f"call the dimension (and the parameter) `{source.dimensions[0]}`",
+            )
+        if fix:
+            raise DefinitionError(
+                fix[0], node=node.id, file=definition.file, line=definition.line, remediation=fix[1]
+            )
