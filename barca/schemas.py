@@ -98,12 +98,13 @@ WANTED: Final = pl.Schema({**KEYS, RUN_HASH: pl.String, INPUT_HASHES: pl.List(pl
 """`KEYS` with the identity of each key's computation. `input_hashes`: `hashing.short_hash` of each
 input's part, sorted by parameter; only for naming what changed."""
 
-DECISION: Final = pl.Schema(
-    {**WANTED, STATE: STATE_DTYPE, REASON: REASON_DTYPE, CHANGED: pl.List(pl.String), NEEDED: pl.Boolean}
-)
-"""`WANTED` with what is to be done. `changed`: for a stale key that ran before, what differs in its run
-hash (`value ID`, `input ID`, `function`, `helper FILE:NAME`, `env NAME`, ...). `needed`: whether the
-target, or a stale key that reads it, needs it; only keys both stale and needed run."""
+DECISION: Final = pl.Schema({**WANTED, STATE: STATE_DTYPE, REASON: REASON_DTYPE, NEEDED: pl.Boolean})
+"""`WANTED` with what is to be done, and the columns of a stored fragment for cached keys. `needed`: whether
+the target, or a stale key that reads it, needs it; only keys both stale and needed run."""
+
+CHANGES: Final = pl.Schema({KEY: pl.String, CHANGED: pl.List(pl.String)})
+"""For stale keys that ran before, what differs in their run hash: `value ID`, `input ID`, `function`,
+`helper FILE:NAME`, `env NAME`, ..."""
 
 CALLS: Final = pl.Schema({CALL: pl.String, KEY: pl.String, ORDINAL: pl.Int64})
 """Keys that run, with the call each belongs to, in call order."""
@@ -216,7 +217,7 @@ DEFINITIONS: Final = pl.Schema(
     }
 )
 """One row per definition that ran. `components`: JSON object, component to its hash. `inputs`: JSON array
-of `[parameter, source node, mode]`, in the order of `input_hashes`. `source`: normalised source."""
+of the names of the entries of `input_hashes`. `source`: normalised source."""
 
 PUBLICATIONS: Final = pl.Schema(
     {

@@ -1,0 +1,278 @@
+"""One plan from one frozen world: keys, run hashes, decisions, what is needed, calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from barca.graph import short_name
+from barca.model import BatchesBy
+from barca.plan.batching import calls, effective_batch, grouping_text
+from barca.plan.decide import FRAGMENT, decide, newest, with_rows, with_stored
+from barca.plan.edges import constant_part, folds_digest, keyed_part, same_key_part
+from barca.plan.hashes import run_hashes
+from barca.plan.inputs import NodePlan, Plan
+from barca.plan.keys import empty_key, explicit_keys, keyed_keys
+from barca.plan.needs import with_needed
+from barca.plan.select import skipped_nodes
+from barca.schemas import (
+    CALLS,
+    DIGEST,
+    KEY,
+    MATERIALIZATIONS,
+    NEEDED,
+    ORDINAL,
+    REASON,
+    RUN_HASH,
+    STATE,
+    WANTED,
+    dimensions,
+    empty,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from barca._typing import NodeId
+    from barca.graph import Edge, Node
+    from barca.plan.edges import Part
+    from barca.plan.inputs import PlanInputs
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown(Exception):
+    """Why a node cannot be decided yet."""
+
+    reason: str
+    detail: str
+    awaits: frozenset[NodeId]
+
+
+def build_plan(inputs: PlanInputs, previous: Plan | None = None) -> Plan:
+    """The plan of the targets' cone.
+
+    Args:
+        inputs: The frozen world.
+        previous: An earlier plan of the same run. What it decided stands; only the nodes it could not
+            decide are decided from what is known now.
+
+    Returns:
+        Every node of the cone with its decision, or with what it awaits.
+    """
+    graph = inputs.graph
+    cone = graph.upstream(inputs.targets)
+    skipped = skipped_nodes(graph, cone, inputs.selection)
+    decided: dict[NodeId, NodePlan] = {}
+    for node_id in cone:
+        earlier = previous.nodes.get(node_id) if previous else None
+        if earlier is not None and earlier.state != "unknown":
+            decided[node_id] = earlier
+        elif node_id in skipped:
+            decided[node_id] = _skipped(graph.nodes[node_id], skipped[node_id])
+        else:
+            decided[node_id] = _plan_node(graph.nodes[node_id], inputs, decided)
+    settled = with_needed(decided, inputs)
+    nodes = {node_id: _with_calls(plan, inputs, previous) for node_id, plan in settled.items()}
+    return Plan(nodes=nodes, targets=inputs.targets, inputs=inputs)
+
+
+def undecided(node: Node, reason: str, detail: str, awaits: frozenset[NodeId]) -> NodePlan:
+    """A node that awaits others."""
+    return NodePlan(
+        node=node,
+        state="unknown",
+        reason=reason,
+        detail=detail,
+        awaits=awaits,
+        decision=empty(WANTED),
+        calls=empty(CALLS),
+    )
+
+
+def _skipped(node: Node, why: str) -> NodePlan:
+    return NodePlan(
+        node=node,
+        state="skipped",
+        reason="partition_selection",
+        detail=f"{why}; run without --partition to update it",
+        decision=empty(WANTED),
+        calls=empty(CALLS),
+    )
+
+
+def _plan_node(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) -> NodePlan:
+    try:
+        keys, total = _keys(node, inputs, decided)
+        parts = [partial(_part, edge, node, inputs, decided) for edge in node.edges]
+        for edge in node.edges:
+            _require_known(edge, inputs, decided)
+    except _Unknown as unknown:
+        return undecided(node, unknown.reason, unknown.detail, unknown.awaits)
+    fingerprint = inputs.fingerprints[node.id]
+    wanted, labels = run_hashes(keys, fingerprint.hash, inputs.env.get(node.id, {}), parts)
+    rows = rows_of(node.id, inputs)
+    stored = with_stored(wanted, rows, node)
+    decision = decide(stored, node, inputs, _cascading(node, inputs, decided))
+    return NodePlan(
+        node=node,
+        state="decided",
+        decision=decision,
+        calls=empty(CALLS),
+        input_labels=labels,
+        narrowed=total - keys.height if any(name in inputs.selection for name in node.dimensions) else None,
+    )
+
+
+def rows_of(node_id: NodeId, inputs: PlanInputs) -> pl.DataFrame:
+    """Stored rows of a node, empty where it never ran."""
+    rows = inputs.materialized.get(node_id)
+    return empty(MATERIALIZATIONS) if rows is None else rows
+
+
+# --- keys -------------------------------------------------------------------------------------------
+
+
+def _keys(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) -> tuple[pl.DataFrame, int]:
+    """The node's keys after the selection, and their number without it."""
+    if not node.partitioned:
+        return empty_key(), 1
+    if node.keys_from is None:
+        declared = inputs.explicit[node.id]
+        return explicit_keys({name: declared[name] for name in node.dimensions}, inputs.selection)
+    source = decided[node.keys_from]
+    if source.node.partitioned:
+        _require_decided(source)
+        keys = source.decision.select(KEY, *dimensions(node.dimensions), ORDINAL)
+        return keys, keys.height + (source.narrowed or 0)
+    returned = inputs.keyed.get(node.keys_from)
+    if returned is None:
+        _require_decided(source)
+        never = source.node.kind == "sensor" and rows_of(node.keys_from, inputs).is_empty()
+        raise _Unknown(
+            "sensor_output_unknown" if never else "partitions_unknown",
+            f"its keys are known once `{short_name(node.keys_from)}` has run",
+            frozenset({node.keys_from}),
+        )
+    return keyed_keys(node.dimensions[0], returned, inputs.selection)
+
+
+def _require_decided(source: NodePlan) -> None:
+    if source.state == "unknown":
+        raise _Unknown(source.reason or "partitions_unknown", source.detail or "", source.awaits)
+
+
+# --- inputs -----------------------------------------------------------------------------------------
+
+
+def _require_known(edge: Edge, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) -> None:
+    """Raise unless the input's part of the run hash can be told."""
+    source = decided[edge.source]
+    _require_decided(source)
+    if edge.mode == "keyed" or not folds_digest(source.node.definition) or edge.source in inputs.settled:
+        return
+    sensor = source.node.kind == "sensor"
+    if sensor and inputs.predict:
+        if with_rows(source.decision, _predicted(source, inputs)).height == source.decision.height:
+            return
+    elif not sensor and not (source.decision.get_column(STATE) != "cached").any():
+        return
+    name = short_name(edge.source)
+    if sensor:
+        raise _Unknown("sensor_output_unknown", f"depends on what `{name}` returns", frozenset({edge.source}))
+    raise _Unknown("cutoff_pending", f"depends on whether `{name}` changes", frozenset({edge.source}))
+
+
+def _part(
+    edge: Edge, node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan], keys: pl.DataFrame
+) -> Part:
+    source = decided[edge.source]
+    definition_hash = inputs.fingerprints[edge.source].hash
+    if edge.mode == "keyed":
+        sensor = source.node.kind == "sensor"
+        identity = definition_hash if sensor else source.decision.item(0, RUN_HASH)
+        return keyed_part(edge, keys, source.node, identity, inputs.keyed[edge.source], node.dimensions[0])
+    rows = _source_rows(source, inputs)
+    if edge.mode == "same_key":
+        return same_key_part(edge, keys, source.node, rows, definition_hash)
+    return constant_part(edge, keys, source.node, rows, definition_hash)
+
+
+def _source_rows(source: NodePlan, inputs: PlanInputs) -> pl.DataFrame:
+    """`key, run_hash, digest` of what a source holds; digests are null where nothing folds them in."""
+    if not folds_digest(source.node.definition):
+        return source.decision.select(KEY, RUN_HASH, DIGEST)
+    rows = _predicted(source, inputs) if inputs.predict else rows_of(source.node.id, inputs)
+    known = rows.select(KEY, RUN_HASH, DIGEST)
+    return source.decision.select(KEY, RUN_HASH).join(
+        known, on=[KEY, RUN_HASH], how="left", maintain_order="left"
+    )
+
+
+def _predicted(source: NodePlan, inputs: PlanInputs) -> pl.DataFrame:
+    """A source's rows; of a sensor the newest of each key, taken for what it will return again."""
+    rows = rows_of(source.node.id, inputs)
+    if source.node.kind != "sensor":
+        return rows
+    last = newest(rows).drop(RUN_HASH)
+    return last.join(source.decision.select(KEY, RUN_HASH), on=KEY, how="inner", maintain_order="left")
+
+
+def _cascading(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) -> list[pl.DataFrame]:
+    """Per input that a refresh reaches the node through: the keys it reaches, or the empty key for all."""
+    if not inputs.cascade:
+        return []
+    reached = []
+    for edge in node.edges:
+        source = decided[edge.source]
+        if source.node.definition.cutoff or source.state != "decided":
+            continue
+        refreshed = source.decision.filter(pl.col(REASON).is_in(["refresh", "refresh_cascade"]))
+        if refreshed.height:
+            reached.append(refreshed.select(KEY) if edge.mode == "same_key" else empty_key().select(KEY))
+    return reached
+
+
+# --- calls ------------------------------------------------------------------------------------------
+
+
+def _with_calls(plan: NodePlan, inputs: PlanInputs, previous: Plan | None) -> NodePlan:
+    earlier = previous.nodes.get(plan.node.id) if previous else None
+    if earlier is not None and earlier.state == "decided" and not earlier.needs_labels:
+        return earlier
+    if plan.state != "decided":
+        return plan
+    batch = effective_batch(plan.node, inputs.batch)
+    labels = inputs.labels.get(plan.node.id)
+    running = plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
+    waits = isinstance(batch, BatchesBy) and labels is None and running.height > 0
+    return replace(
+        plan,
+        calls=empty(CALLS) if waits else calls(running, plan.node, batch, labels),
+        grouping=grouping_text(batch),
+        needs_labels=waits,
+    )
+
+
+def sources_to_load(plan: Plan) -> dict[NodeId, pl.DataFrame]:
+    """Keyed sources whose result is stored and awaited, each with the row of its fragment.
+
+    In a forecast a sensor's newest result counts; in a run, only one that settled.
+    """
+    inputs = plan.inputs
+    found: dict[NodeId, pl.DataFrame] = {}
+    for node_id, node_plan in plan.nodes.items():
+        if not node_plan.node.keyed or node_id in inputs.keyed or node_plan.state != "decided":
+            continue
+        rows = rows_of(node_id, inputs)
+        if node_plan.node.kind == "sensor" and inputs.predict:
+            row = newest(rows)
+        elif node_id in inputs.settled:
+            row = with_rows(node_plan.decision, rows)
+        else:
+            row = node_plan.decision.filter(pl.col(STATE) == "cached")
+        if row.height:
+            found[node_id] = row.select(KEY, RUN_HASH, *FRAGMENT)
+    return found

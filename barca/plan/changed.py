@@ -1,0 +1,112 @@
+"""Naming what differs between a stale key's run hash and the one of its newest result."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from barca.hashing import hash_text
+from barca.plan.decide import newest
+from barca.schemas import CHANGED, DEFINITION_HASH, ENV_HASH, INPUT_HASHES, KEY, RUN_HASH
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from barca.model import Fingerprint
+
+_OLD = "old:"
+
+
+def env_marks(env: Mapping[str, str | None]) -> str:
+    """Declared environment variables as a JSON object of name to a short hash of the value.
+
+    Enough to name the one that changed; too short to find a value by.
+    """
+    return json.dumps(
+        {name: None if value is None else hash_text(value)[:8] for name, value in sorted(env.items())}
+    )
+
+
+def with_changed(
+    stale: pl.DataFrame,
+    rows: pl.DataFrame,
+    fingerprint: Fingerprint,
+    env: Mapping[str, str | None],
+    labels: Sequence[str],
+    definitions: pl.DataFrame,
+) -> pl.DataFrame:
+    """Stale keys with `changed: List(String)`: null for keys that never ran.
+
+    Args:
+        stale: Keys with `run_hash` and `input_hashes`.
+        rows: The node's rows of `schemas.MATERIALIZATIONS`, sorted by age.
+        fingerprint: Of the node now.
+        env: Its environment variables now.
+        labels: Names of the entries of `input_hashes`.
+        definitions: The node's rows of `schemas.DEFINITIONS`.
+
+    Returns:
+        `key, changed`, for keys with an older result.
+    """
+    old = newest(rows).select(
+        KEY,
+        *(pl.col(name).alias(_OLD + name) for name in (RUN_HASH, DEFINITION_HASH, ENV_HASH, INPUT_HASHES)),
+    )
+    both = stale.select(KEY, RUN_HASH, INPUT_HASHES).join(old, on=KEY, how="inner", maintain_order="left")
+    both = both.filter(pl.col(RUN_HASH) != pl.col(_OLD + RUN_HASH))
+    parts = [
+        _mapped(both, DEFINITION_HASH, lambda value: _components(value, fingerprint, definitions)),
+        _mapped(both, ENV_HASH, lambda value: _variables(value, env_marks(env))),
+        _inputs(labels),
+    ]
+    return both.select(KEY, pl.concat_list(parts).alias(CHANGED))
+
+
+def _mapped(both: pl.DataFrame, column: str, names: object) -> pl.Expr:
+    """The names for each distinct old value: there are few, one per edit of the code or environment."""
+    assert callable(names)
+    distinct = both.get_column(_OLD + column).unique().drop_nulls()
+    table = {value: names(value) for value in distinct.sort()}
+    if not table:
+        return pl.lit([], dtype=pl.List(pl.String))
+    return pl.col(_OLD + column).replace_strict(
+        list(table),
+        pl.Series(list(table.values()), dtype=pl.List(pl.String)),
+        default=[],
+        return_dtype=pl.List(pl.String),
+    )
+
+
+def _components(old_hash: str, fingerprint: Fingerprint, definitions: pl.DataFrame) -> list[str]:
+    if old_hash == fingerprint.hash:
+        return []
+    stored = definitions.filter(pl.col(DEFINITION_HASH) == old_hash).get_column("components")
+    if stored.is_empty():
+        return ["definition"]
+    before = json.loads(stored[-1])
+    now = fingerprint.components
+    return sorted(name for name in {*before, *now} if before.get(name) != now.get(name)) or ["definition"]
+
+
+def _variables(old: str, new: str) -> list[str]:
+    before, now = json.loads(old), json.loads(new)
+    return [f"env {name}" for name in sorted({*before, *now}) if before.get(name, "") != now.get(name, "")]
+
+
+def _inputs(labels: Sequence[str]) -> pl.Expr:
+    """Labels of the entries that differ; with another number of entries, the inputs as such changed."""
+    same_shape = pl.col(_OLD + INPUT_HASHES).list.len() == len(labels)
+    named = [
+        pl.when(
+            same_shape
+            & (
+                pl.col(INPUT_HASHES).list.get(index, null_on_oob=True)
+                != pl.col(_OLD + INPUT_HASHES).list.get(index, null_on_oob=True)
+            )
+        ).then(pl.lit(label))
+        for index, label in enumerate(labels)
+    ]
+    named.append(pl.when(~same_shape).then(pl.lit("inputs")))
+    return pl.concat_list(named).list.drop_nulls()

@@ -1,0 +1,137 @@
+"""Joining wanted keys with the ledger: what is stored, what must run, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from barca.model import Always, Manual
+from barca.plan.lookup import lookup
+from barca.schemas import (
+    DIGEST,
+    FORMAT,
+    KEY,
+    PATH,
+    REASON,
+    REASON_DTYPE,
+    ROW_OFFSET,
+    ROWS,
+    RUN_HASH,
+    SIZE_BYTES,
+    STATE,
+    STATE_DTYPE,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from barca.graph import Node
+    from barca.plan.inputs import PlanInputs
+
+FRAGMENT: Final = (FORMAT, PATH, ROW_OFFSET, ROWS, SIZE_BYTES, DIGEST)
+"""Columns of a stored result that a decision carries for cached keys."""
+
+
+def newest(rows: pl.DataFrame) -> pl.DataFrame:
+    """The newest row of each key; `rows` is sorted by age."""
+    return rows.unique(KEY, keep="last", maintain_order=True)
+
+
+def with_stored(wanted: pl.DataFrame, rows: pl.DataFrame, node: Node) -> pl.DataFrame:
+    """Wanted keys with the stored fragment that has their run hash, nulls where there is none.
+
+    A `Manual` node's newest result stands whatever its run hash, which it then keeps.
+
+    Args:
+        wanted: `schemas.WANTED`.
+        rows: Rows of `schemas.MATERIALIZATIONS`, the last per (key, run_hash).
+        node: The node.
+    """
+    if isinstance(node.definition.freshness, Manual):
+        last = newest(rows)
+        found = lookup(wanted.rename({RUN_HASH: "planned"}), last, [RUN_HASH, *FRAGMENT])
+        return found.with_columns(pl.coalesce(RUN_HASH, "planned").alias(RUN_HASH)).select(
+            *wanted.columns, *FRAGMENT
+        )
+    same_keys = wanted.height == rows.height and wanted.get_column(KEY).equals(rows.get_column(KEY))
+    if same_keys and wanted.get_column(RUN_HASH).equals(rows.get_column(RUN_HASH)):
+        return wanted.hstack(rows.select(FRAGMENT).get_columns())
+    stored = rows.select(KEY, RUN_HASH, *FRAGMENT)
+    return wanted.join(stored, on=[KEY, RUN_HASH], how="left", maintain_order="left")
+
+
+def decide(
+    stored: pl.DataFrame, node: Node, inputs: PlanInputs, cascading: Collection[pl.DataFrame]
+) -> pl.DataFrame:
+    """State and reason of each key.
+
+    Args:
+        stored: What `with_stored` gave.
+        node: The node.
+        inputs: The frozen world.
+        cascading: Per input that a refresh reaches this node through, the keys `key` it reaches; the
+            empty key stands for every key.
+
+    Returns:
+        `stored` with `state` and `reason`.
+    """
+    gone = pl.col(PATH).is_in(list(inputs.missing)) if inputs.missing else pl.lit(value=False)
+    reason = (
+        # an input's key failed in this run: its digest, and so this key's run hash, is null
+        pl.when(pl.col(RUN_HASH).is_null())
+        .then(pl.lit("upstream_key_failed"))
+        .when(pl.col(PATH).is_null())
+        .then(pl.lit("not_materialized"))
+        .when(gone)
+        .then(pl.lit("artifact_missing"))
+    )
+    forced = _forced(node, inputs)
+    frame = stored
+    if forced is not None:
+        chosen: pl.Expr = pl.lit(forced)
+    elif node.id in inputs.settled:
+        chosen = reason.otherwise(None)
+    else:
+        reached = pl.lit(value=False)
+        for index, keys in enumerate(cascading):
+            if "" in keys.get_column(KEY):
+                reached = pl.lit(value=True)
+                break
+            column = f"cascade:{index}"
+            frame = lookup(frame, keys.select(KEY, pl.lit(value=True).alias(column)), [column])
+            reached = reached | pl.col(column).fill_null(value=False)
+        chosen = reason.when(reached).then(pl.lit("refresh_cascade")).otherwise(None)
+    return frame.with_columns(chosen.cast(REASON_DTYPE).alias(REASON)).select(
+        *stored.columns,
+        pl.when(pl.col(RUN_HASH).is_null())
+        .then(pl.lit("blocked"))
+        .when(pl.col(REASON).is_null())
+        .then(pl.lit("cached"))
+        .otherwise(pl.lit("stale"))
+        .cast(STATE_DTYPE)
+        .alias(STATE),
+        REASON,
+    )
+
+
+def _forced(node: Node, inputs: PlanInputs) -> str | None:
+    """The reason for which every key of the node runs, if there is one."""
+    if node.id in inputs.settled:
+        return None
+    if node.kind == "sensor":
+        return "sensor"
+    if node.kind == "task":
+        return "task"
+    if inputs.refresh_all:
+        return "refresh_all"
+    if node.id in inputs.refresh:
+        return "refresh"
+    return "always" if isinstance(node.definition.freshness, Always) else None
+
+
+def with_rows(wanted: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """Wanted keys that have a stored row, with that row's fragment."""
+    return wanted.select(KEY, RUN_HASH).join(
+        rows.select(KEY, RUN_HASH, *FRAGMENT), on=[KEY, RUN_HASH], how="inner", maintain_order="left"
+    )

@@ -1,0 +1,144 @@
+"""What each input contributes to a run hash: how keys of a source map to keys of the node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from barca.hashing import encode_columns, hash_column, hash_fields, hash_text, short_hash
+from barca.model import Always, Manual
+from barca.plan.lookup import lookup
+from barca.schemas import DIGEST, KEY, RUN_HASH, VALUE, dimension
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from barca.graph import Edge, Node
+    from barca.model import Definition
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One input's part of the run hash of each key.
+
+    Attributes:
+        keys: The node's keys with the columns that `fields` and `marks` read beside them.
+        fields: Tagged values, constants or columns.
+        marks: Name and short hash (Int64 expression) of each thing that can change.
+    """
+
+    keys: pl.DataFrame
+    fields: tuple[tuple[str, str | pl.Expr], ...]
+    marks: tuple[tuple[str, pl.Expr], ...]
+
+
+def folds_digest(definition: Definition[..., object]) -> bool:
+    """Whether what reads the node folds in the content of its result, so that it must be known first.
+
+    True for sensors, `cutoff=True`, and results that a run hash alone does not determine.
+    """
+    return (
+        definition.kind == "sensor"
+        or definition.cutoff
+        or not definition.deterministic
+        or isinstance(definition.freshness, Always | Manual)
+    )
+
+
+def identity_fields(node: Node, definition_hash: str) -> tuple[tuple[str, str | pl.Expr], ...]:
+    """The tagged identity of a source's result, over columns `run_hash` and `digest`.
+
+    A sensor: definition hash and digest. `cutoff=True`: the digest alone. A result that its run hash does
+    not determine: run hash and digest. Any other: the run hash.
+    """
+    definition = node.definition
+    if definition.kind == "sensor":
+        return (("s", definition_hash), ("g", pl.col(DIGEST)))
+    if definition.cutoff:
+        return (("g", pl.col(DIGEST)),)
+    if folds_digest(definition):
+        return (("r", pl.col(RUN_HASH)), ("g", pl.col(DIGEST)))
+    return (("r", pl.col(RUN_HASH)),)
+
+
+def same_key_part(
+    edge: Edge, keys: pl.DataFrame, source: Node, rows: pl.DataFrame, definition_hash: str
+) -> Part:
+    """The part of an input read key for key.
+
+    Args:
+        edge: The input.
+        keys: The node's keys.
+        source: The node it reads.
+        rows: `key, run_hash, digest` of the source.
+        definition_hash: Of the source.
+    """
+    fields = identity_fields(source, definition_hash)
+    names = {RUN_HASH: f"{edge.parameter}:run_hash", DIGEST: f"{edge.parameter}:digest"}
+    found = lookup(keys, rows.rename(names), list(names.values()))
+    columns = tuple(
+        (tag, value if isinstance(value, str) else pl.col(names[value.meta.output_name()]))
+        for tag, value in fields
+    )
+    last = columns[-1][1]
+    mark = short_hash(last) if isinstance(last, pl.Expr) else pl.lit(0, pl.Int64)
+    return Part(found, (("p", edge.parameter), ("m", edge.mode), *columns), ((f"input {edge.source}", mark),))
+
+
+def constant_part(
+    edge: Edge, keys: pl.DataFrame, source: Node, rows: pl.DataFrame, definition_hash: str
+) -> Part:
+    """The part of an input that every key reads whole: one result, or every key of it.
+
+    Args:
+        edge: The input, `whole` or `collect`.
+        keys: The node's keys.
+        source: The node it reads.
+        rows: `key, run_hash, digest` of the source, every key.
+        definition_hash: Of the source.
+    """
+    identity = [("k", pl.col(KEY)), *identity_fields(source, definition_hash)]
+    texts = rows.sort(KEY).select(encode_columns(identity).alias(VALUE)).get_column(VALUE)
+    combined = hash_fields([("n", str(texts.len())), ("c", texts.str.join("").item() if texts.len() else "")])
+    mark = short_hash(pl.lit(combined))
+    return Part(
+        keys, (("p", edge.parameter), ("m", edge.mode), ("c", combined)), ((f"input {edge.source}", mark),)
+    )
+
+
+def keyed_part(
+    edge: Edge, keys: pl.DataFrame, source: Node, identity: str, returned: pl.DataFrame, name: str
+) -> Part:
+    """The part of a keyed source: its identity and each key's own value.
+
+    A list source has keys without values, and no part: a key is the same whatever else the list holds.
+
+    Args:
+        edge: The input.
+        keys: The node's keys with `dim:` columns.
+        source: The source.
+        identity: Its run hash, or a sensor's definition hash.
+        returned: Frame of `schemas.KEYED` it returned.
+        name: The dimension.
+    """
+    if returned.get_column(VALUE).null_count() == returned.height:
+        return Part(keys, (), ())
+    column = f"{edge.parameter}:value"
+    values = returned.select(
+        pl.col(KEY).alias(dimension(name)), hash_column(returned.get_column(VALUE)).alias(column)
+    )
+    if keys.height == values.height and keys.get_column(dimension(name)).equals(
+        values.get_column(dimension(name))
+    ):
+        found = keys.hstack([values.get_column(column)])
+    else:
+        found = keys.join(values, on=dimension(name), how="left", maintain_order="left")
+    own = () if source.definition.cutoff else (("i", identity),)
+    fields: Sequence[tuple[str, str | pl.Expr]] = (*own, ("w", pl.col(column)))
+    marks = (
+        (f"input {edge.source}", short_hash(pl.lit(hash_text(identity if own else "")))),
+        (f"value {edge.source}", short_hash(pl.col(column))),
+    )
+    return Part(found, (("p", edge.parameter), ("m", edge.mode), *fields), marks)

@@ -1,0 +1,92 @@
+"""Summaries of a plan, for every face that shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import polars as pl
+
+from barca.plan.build import rows_of
+from barca.plan.changed import with_changed
+from barca.schemas import CALL, CHANGES, KEY, NEEDED, NODE, REASON, STATE, empty
+
+if TYPE_CHECKING:
+    from barca._typing import NodeId
+    from barca.plan.inputs import NodePlan, Plan
+
+Action: TypeAlias = Literal["cached", "run", "partial", "unknown", "skipped"]
+
+PREVIEW = 20
+"""At most so many keys are previewed, in lexical order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Counts of one node in a plan.
+
+    Attributes:
+        action: `cached`, `run` (every key), `partial`, `unknown` or `skipped`.
+        reason: Most frequent reason of the keys that run, or why the node is unknown or skipped.
+        total: Keys of the node.
+        cached: Keys that need not run.
+        will_run: Keys that run.
+        preview: The first keys that run, lexical order, Hive form.
+        calls: Calls they run in.
+    """
+
+    action: Action
+    reason: str | None
+    total: int
+    cached: int
+    will_run: int
+    preview: tuple[str, ...]
+    calls: int
+
+
+def summarise(plan: NodePlan) -> Summary:
+    """Counts, reason and key preview of a node."""
+    if plan.state != "decided":
+        action: Action = "unknown" if plan.state == "unknown" else "skipped"
+        return Summary(action, plan.reason, 0, 0, 0, (), 0)
+    running = plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
+    total, will_run = plan.decision.height, running.height
+    action = "run" if will_run == total and total else "partial" if will_run else "cached"
+    reasons = running.get_column(REASON).value_counts(sort=True)
+    reason = reasons.item(0, REASON) if reasons.height else None
+    preview = tuple(running.get_column(KEY).bottom_k(PREVIEW).sort())
+    return Summary(action, reason, total, total - will_run, will_run, preview, call_count(plan.calls))
+
+
+def call_count(calls: pl.DataFrame) -> int:
+    """Number of calls in a frame of `schemas.CALLS`: named ones, and one per unnamed row."""
+    named = calls.get_column(CALL)
+    return named.drop_nulls().n_unique() + named.null_count()
+
+
+def changes(plan: Plan, node_id: NodeId, keys: pl.Series | None = None) -> pl.DataFrame:
+    """What changed for the keys that run and ran before.
+
+    Args:
+        plan: The plan.
+        node_id: Node of the plan.
+        keys: Only these keys.
+
+    Returns:
+        Frame of `schemas.CHANGES`.
+    """
+    node_plan = plan.nodes[node_id]
+    if node_plan.state != "decided":
+        return empty(CHANGES)
+    stale = node_plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
+    if keys is not None:
+        stale = stale.filter(pl.col(KEY).is_in(keys.implode()))
+    inputs = plan.inputs
+    return with_changed(
+        stale,
+        rows_of(node_id, inputs),
+        inputs.fingerprints[node_id],
+        inputs.env.get(node_id, {}),
+        node_plan.input_labels,
+        inputs.definitions.filter(pl.col(NODE) == node_id),
+    )

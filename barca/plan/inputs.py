@@ -1,0 +1,103 @@
+"""What planning starts from and what it results in: frozen values, frames inside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import polars as pl
+
+    from barca._typing import NodeId
+    from barca.graph import Graph, Node
+    from barca.model import Fingerprint
+
+BatchOverride: TypeAlias = "int | Literal['all', 'none']"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanInputs:
+    """The frozen world that a plan is a function of.
+
+    Attributes:
+        graph: The nodes.
+        targets: Nodes wanted, their cones follow.
+        fingerprints: Of every node of the cone.
+        env: Per node, its declared environment variables; `None` for one that is not set.
+        explicit: Per node and dimension, the declared keys.
+        materialized: Per node, frame of successful rows of `schemas.MATERIALIZATIONS`, the last per
+            (key, run_hash), sorted by age.
+        definitions: Frame of `schemas.DEFINITIONS`, for naming what changed.
+        keyed: Per keyed source whose result is known, frame of `schemas.KEYED`.
+        settled: Nodes whose result is final in this run: they ran, or need not. With `predict`, nodes that
+            never ran are unknown and sensors are taken to return what they last returned.
+        predict: Whether this is a forecast (dry run, status).
+        missing: Paths of packs that were found unreadable.
+        selection: Dimension to the selected values; empty selects everything.
+        refresh: Nodes to run again whatever is stored.
+        cascade: Whether what reads a refreshed key runs again too.
+        refresh_all: Whether everything runs again.
+        batch: Grouping for nodes that declare one; by node id, or under `None` for every other.
+        labels: Per node with `batches_by`, frame `key, label: String` of the keys that run.
+    """
+
+    graph: Graph
+    targets: tuple[NodeId, ...]
+    fingerprints: Mapping[NodeId, Fingerprint]
+    env: Mapping[NodeId, Mapping[str, str | None]] = field(default_factory=dict)
+    explicit: Mapping[NodeId, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    materialized: Mapping[NodeId, pl.DataFrame] = field(default_factory=dict)
+    definitions: pl.DataFrame
+    keyed: Mapping[NodeId, pl.DataFrame] = field(default_factory=dict)
+    settled: frozenset[NodeId] = frozenset()
+    predict: bool = False
+    missing: frozenset[str] = frozenset()
+    selection: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    refresh: frozenset[NodeId] = frozenset()
+    cascade: bool = True
+    refresh_all: bool = False
+    batch: Mapping[NodeId | None, BatchOverride] = field(default_factory=dict)
+    labels: Mapping[NodeId, pl.DataFrame] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePlan:
+    """What one node does.
+
+    Attributes:
+        node: The node.
+        state: `decided`; `unknown` until the nodes in `awaits` are known; `skipped` by the selection.
+        reason: For `unknown` and `skipped`, one of `schemas.REASONS`.
+        detail: For people: why, and what to do.
+        awaits: Nodes whose result decides this one.
+        decision: Frame of `schemas.DECISION` plus `dim:` columns and, for cached keys, the columns of
+            `schemas.FRAGMENTS`; in declared order. Empty unless decided.
+        calls: Frame of `schemas.CALLS`: the keys that run. `call` is null where each key is its own call.
+        grouping: `batch=all`, `batch=20`, ... or `None` for one key a call.
+        input_labels: Names of the entries of `input_hashes`, in order.
+        narrowed: Keys left out by the selection, or `None` when the node is not narrowed.
+        needs_labels: Whether `labels` must be given before its keys can be grouped.
+    """
+
+    node: Node
+    state: Literal["decided", "unknown", "skipped"]
+    reason: str | None = None
+    detail: str | None = None
+    awaits: frozenset[NodeId] = frozenset()
+    decision: pl.DataFrame
+    calls: pl.DataFrame
+    grouping: str | None = None
+    input_labels: tuple[str, ...] = ()
+    narrowed: int | None = None
+    needs_labels: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a run would do, per node in topological order."""
+
+    nodes: Mapping[NodeId, NodePlan]
+    targets: tuple[NodeId, ...]
+    inputs: PlanInputs
