@@ -1,1 +1,162 @@
-"""barca."""
+"""barca: decorate plain functions, compute only what changed, per partition key.
+
+    import barca
+    from barca import asset
+
+    @asset
+    def answer() -> int:
+        return 42
+
+    barca.get(answer)
+
+Importing barca loads neither Polars nor the command line; what needs them is loaded when it is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from barca.decorators import asset, sensor, sink, task
+from barca.errors import BarcaError
+from barca.model import Always, Failed, Manual, Schedule
+from barca.partitions import batches, batches_by, collect, partitions, partitions_from
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import polars as pl
+
+    from barca import plan
+    from barca.project import Project
+
+__version__: str
+
+__all__ = [
+    "Always",
+    "BarcaError",
+    "Failed",
+    "Manual",
+    "Project",
+    "Schedule",
+    "asset",
+    "batches",
+    "batches_by",
+    "collect",
+    "get",
+    "partitions",
+    "partitions_from",
+    "plan",
+    "run",
+    "scan",
+    "sensor",
+    "sink",
+    "status",
+    "task",
+]
+
+
+def get(target: Any = None, *files: str | Path, **options: Any) -> Any:
+    """Compute what is stale and return values.
+
+    Args:
+        target: A name, a node id, a decorated function, or a list of these; `None` is every asset.
+        *files: Project files to read; none is every file under the project root that imports barca.
+        **options: `partition`, `batch`, `refresh`, `refresh_all`, `cascade`, `executor`, `env`, `progress`.
+
+    Returns:
+        The value of an unpartitioned target. Of a partitioned one, a dict of display key to value, in key
+        order. Of several targets, a dict of target to these.
+
+    Raises:
+        BarcaError: The target does not exist, a step failed, or more than 1,000 keys would be returned.
+    """
+    from barca import project
+
+    return project.get(target, *files, **options)
+
+
+def scan(target: Any, *files: str | Path, **options: Any) -> pl.LazyFrame:
+    """Compute what is stale and return one lazy table over every selected key of the target.
+
+    Args:
+        target: A name, a node id or a decorated function.
+        *files: As for `get`.
+        **options: As for `get`.
+
+    Returns:
+        A LazyFrame: the dimensions as String columns first, then the columns of the results.
+
+    Raises:
+        BarcaError: The target does not exist, a step failed, or its results are not tables.
+    """
+    from barca import project
+
+    return project.scan(target, *files, **options)
+
+
+def run(task: Any, *files: str | Path, **options: Any) -> Any:
+    """Run a task, after computing what is stale of what it reads.
+
+    Args:
+        task: A name, a node id or a decorated function.
+        *files: As for `get`.
+        **options: As for `get`.
+
+    Returns:
+        The task's value, as `get` returns it.
+
+    Raises:
+        BarcaError: The task does not exist, or a step failed.
+    """
+    from barca import project
+
+    return project.run(task, *files, **options)
+
+
+def status(target: Any = None, *files: str | Path, **options: Any) -> Any:
+    """The state of every node; nothing is computed.
+
+    Args:
+        target: A name, a node id, a decorated function, or a list of these; `None` is every node.
+        *files: As for `get`.
+        **options: `env`.
+
+    Raises:
+        BarcaError: The target does not exist.
+    """
+    from barca import project
+
+    return project.status(target, *files, **options)
+
+
+def plan_target(target: Any = None, *files: str | Path, **options: Any) -> Any:
+    """What `get` would do, and why; nothing is computed. `barca.plan` is this function.
+
+    Args:
+        target: As for `get`.
+        *files: As for `get`.
+        **options: As for `get`.
+
+    Raises:
+        BarcaError: The target does not exist.
+    """
+    from barca import project
+
+    return project.plan(target, *files, **options)
+
+
+def __getattr__(name: str) -> Any:
+    """What is loaded when it is first used."""
+    import importlib
+
+    if name == "Project":
+        return importlib.import_module("barca.project").Project
+    if name == "plan":
+        return importlib.import_module("barca.plan")
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("barca")
+    raise AttributeError(f"module `barca` has no attribute `{name}`")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeAlias, T
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from types import TracebackType
 
     import polars as pl
 
@@ -74,11 +75,12 @@ class Deferred:
         source: Its text.
     """
 
-    __slots__ = ("_outcome", "_thunk", "file", "line", "source")
+    __slots__ = ("_outcome", "_thunk", "_traceback", "file", "line", "source")
 
     def __init__(self, thunk: Callable[[], Any], *, file: str, line: int, source: str) -> None:
         self._thunk = thunk
         self._outcome: tuple[Any, BaseException | None] | None = None
+        self._traceback: TracebackType | None = None
         self.file = file
         self.line = line
         self.source = source
@@ -88,11 +90,14 @@ class Deferred:
         if self._outcome is None:
             try:
                 self._outcome = (self._thunk(), None)
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # SystemExit, and panics of native extensions, too
                 self._outcome = (None, error)
+                self._traceback = error.__traceback__
         value, failure = self._outcome
         if failure is not None:
-            raise failure
+            raise failure.with_traceback(self._traceback)  # raising grows it otherwise
         return value
 
 
@@ -211,7 +216,9 @@ class Definition(Generic[P, R]):
     line: int
 
     def __post_init__(self) -> None:
-        functools.update_wrapper(self, self.function, updated=())
+        # functools.update_wrapper assigns attributes, which a frozen dataclass refuses
+        copied = {name: getattr(self.function, name, None) for name in functools.WRAPPER_ASSIGNMENTS}
+        self.__dict__.update(copied, __wrapped__=self.function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
@@ -338,6 +345,8 @@ class WorkResult:
             have no row were handed back unstarted.
         fragments: Frame of `schemas.FRAGMENTS`: one row per key with status `success`.
         elapsed_seconds: Of the work.
+        raised: Whether a batched call failed as a whole (it raised, or its answer named other keys), so
+            that its failed keys are tried again in smaller calls.
         max_rss_bytes: Peak resident memory while it ran, or `None` where it cannot be read.
         warnings: For people, e.g. a column that was left out.
     """
@@ -345,6 +354,7 @@ class WorkResult:
     outcomes: pl.DataFrame
     fragments: pl.DataFrame
     elapsed_seconds: float
+    raised: bool = False
     max_rss_bytes: int | None = None
     warnings: tuple[str, ...] = ()
 

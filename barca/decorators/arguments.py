@@ -1,0 +1,270 @@
+"""What each decorator accepts, argument by argument."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+from barca._typing import Engine, Serializer
+from barca.errors import DefinitionError, did_you_mean
+from barca.model import (
+    Always,
+    Batches,
+    BatchesBy,
+    Collect,
+    Definition,
+    Manual,
+    Partitions,
+    PartitionsFrom,
+    Schedule,
+    SinkSpec,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from barca._typing import Kind
+    from barca.decorators.functions import Place
+
+SINK_SERIALIZERS = ("parquet", "csv", "json", "pickle")
+
+
+def check_arguments(kind: Kind, function: str, arguments: Mapping[str, Any], here: Place) -> dict[str, Any]:
+    """The arguments in the form `model.Definition` keeps them.
+
+    Raises:
+        DefinitionError: One does not exist, or its value does not fit.
+    """
+    accepted = ACCEPTED[kind]
+    checked: dict[str, Any] = {}
+    for argument, value in arguments.items():
+        if argument not in accepted:
+            raise unknown_argument(kind, function, argument, accepted, here)
+        try:
+            checked[argument] = _CHECKS[argument](value)
+        except _Unfit as unfit:
+            raise DefinitionError(
+                f"`{function}`: {argument}= of @{kind} takes {unfit.expected}, not {unfit.given}",
+                code="argument_value",
+                remediation=unfit.remediation,
+                file=here.file,
+                line=here.line,
+            ) from None
+    return checked
+
+
+def unknown_argument(
+    decorator: str, function: str | None, argument: str, accepted: Iterable[str], here: Place
+) -> DefinitionError:
+    """The error for an argument that a decorator does not have."""
+    prefix = f"`{function}`: " if function else ""
+    return DefinitionError(
+        f"{prefix}@{decorator} has no argument `{argument}`",
+        code="unknown_argument",
+        remediation=did_you_mean(argument, accepted, limit=20),
+        file=here.file,
+        line=here.line,
+    )
+
+
+def check_sink(
+    path: tuple[Any, ...], serializer: Any, partition_by: Any, rows_per_file: Any, here: Place
+) -> SinkSpec:
+    """One `@sink` as declared.
+
+    Raises:
+        DefinitionError: An argument does not fit.
+    """
+    if len(path) != 1 or not isinstance(path[0], str) or not path[0].strip():
+        given = ", ".join(repr(part) for part in path) or "none"
+        raise DefinitionError(
+            f"@sink takes exactly one path, by position; given: {given}",
+            code="argument_value",
+            remediation='write @sink("exports/orders.parquet"); everything else is a keyword',
+            file=here.file,
+            line=here.line,
+        )
+    try:
+        return SinkSpec(
+            path[0],
+            None if serializer is None else _one_of(*SINK_SERIALIZERS)(serializer),
+            _names("column names")(partition_by),
+            None if rows_per_file is None else _positive_int(rows_per_file),
+        )
+    except _Unfit as unfit:
+        raise DefinitionError(
+            f'@sink("{path[0]}") takes {unfit.expected}, not {unfit.given}',
+            code="argument_value",
+            remediation=unfit.remediation,
+            file=here.file,
+            line=here.line,
+        ) from None
+
+
+class _Unfit(Exception):  # noqa: N818: never leaves this module
+    """A value that does not fit: what was expected, what was given, how to write it."""
+
+    def __init__(self, expected: str, value: Any, remediation: str | None = None) -> None:
+        super().__init__(expected)
+        self.expected = expected
+        self.given = f"the {type(value).__name__} `{value!r}`"
+        self.remediation = remediation
+
+
+def _one_of(*choices: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or value not in choices:
+            raise _Unfit(
+                "one of " + ", ".join(f'"{choice}"' for choice in choices),
+                value,
+                did_you_mean(str(value), choices),
+            )
+        return value
+
+    return check
+
+
+def _optional(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else check(value)
+
+
+def _positive_int(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise _Unfit("a whole number of at least 1", value)
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise _Unfit("a number of seconds", value)
+    return value
+
+
+def _timeout(value: Any) -> float:
+    if _number(value) <= 0:
+        raise _Unfit("a positive number of seconds", value, "write None for no limit")
+    return float(value)
+
+
+def _backoff(value: Any) -> float:
+    if _number(value) < 0:
+        raise _Unfit("a number of seconds of at least 0", value)
+    return float(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _Unfit("True or False", value)
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _Unfit("a text", value)
+    return value
+
+
+def _node_name(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or set(value) & set(",[]\n"):
+        raise _Unfit("a name without commas and brackets", value)
+    return value
+
+
+def _names(what: str) -> Callable[[Any], tuple[str, ...]]:
+    def check(value: Any) -> tuple[str, ...]:
+        if isinstance(value, str):
+            raise _Unfit(f"a list of {what}", value, f'write ["{value}"]')
+        if not isinstance(value, Sequence) or not all(isinstance(name, str) and name for name in value):
+            raise _Unfit(f"a list of {what}", value)
+        return tuple(dict.fromkeys(value))
+
+    return check
+
+
+def _freshness(value: Any) -> Any:
+    if value is Always or value is Manual:
+        return value()
+    if not isinstance(value, Always | Manual | Schedule):
+        raise _Unfit(
+            "Always(), Manual() or Schedule(...)", value, 'for a cron expression write Schedule("0 6 * * *")'
+        )
+    return value
+
+
+def _inputs(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _Unfit("a dict of parameter to input", value, 'write inputs={"parameter": that_function}')
+    for parameter, ref in value.items():
+        if not isinstance(parameter, str):
+            raise _Unfit("parameter names as keys", parameter)
+        if isinstance(ref, Definition | Collect) or (isinstance(ref, str) and ref):
+            continue
+        expected = f"a decorated function, a node id or collect(...) for `{parameter}`"
+        fix = None
+        if isinstance(ref, Partitions | PartitionsFrom):
+            fix = "partitions(...) and partitions_from(...) belong in partitions="
+        elif callable(ref):
+            fix = f"decorate `{getattr(ref, '__name__', ref)}` with @asset, @task or @sensor"
+        raise _Unfit(expected, ref, fix)
+    return dict(value)
+
+
+def _partitions(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _Unfit(
+            "a dict of dimension to keys", value, 'write partitions={"parameter": partitions([...])}'
+        )
+    for dimension, declared in value.items():
+        if not isinstance(dimension, str) or not dimension.isidentifier():
+            raise _Unfit("parameter names as dimensions", dimension)
+        if isinstance(declared, Partitions | PartitionsFrom):
+            continue
+        fix = "write partitions([...])"
+        if isinstance(declared, Definition):
+            fix = f"write partitions_from({declared.function.__name__})"
+        raise _Unfit(f"partitions([...]) or partitions_from(...) for `{dimension}`", declared, fix)
+    return dict(value)
+
+
+def _batch(value: Any) -> Any:
+    fits = isinstance(value, Batches | BatchesBy) or value == "all"
+    if fits or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+        return value
+    fix = None
+    if isinstance(value, list | tuple):
+        fix = "for named groups write batches([[...], [...]])"
+    elif callable(value):
+        fix = "for groups by label write batches_by(function)"
+    elif value == "none":
+        fix = 'leave batch= out for one key per call; "none" is for a run\'s --batch'
+    raise _Unfit('a positive whole number, "all", batches(...) or batches_by(...)', value, fix)
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "name": _optional(_node_name),
+    "inputs": lambda value: {} if value is None else _inputs(value),
+    "partitions": lambda value: {} if value is None else _partitions(value),
+    "batch": _optional(_batch),
+    "serializer": _optional(_one_of(*get_args(Serializer))),
+    "freshness": _optional(_freshness),
+    "timeout_seconds": _optional(_timeout),
+    "retries": _positive_int,
+    "retry_backoff": _backoff,
+    "env": _names("names of environment variables"),
+    "weight": _positive_int,
+    "cutoff": _flag,
+    "deterministic": _flag,
+    "engine": _one_of(*get_args(Engine)),
+    "description": _optional(_text),
+    "tags": _names("labels"),
+}
+
+ACCEPTED: dict[Kind, tuple[str, ...]] = {
+    "asset": tuple(_CHECKS),
+    "task": tuple(name for name in _CHECKS if name not in {"cutoff", "deterministic"}),
+    "sensor": tuple(
+        name for name in _CHECKS if name not in {"inputs", "batch", "cutoff", "deterministic", "engine"}
+    ),
+}
+"""Arguments of each decorator."""
