@@ -69,20 +69,21 @@ def weekly(product: list[str], sold: dict[str, dict[str, int]]) -> pl.LazyFrame:
 
 @asset(partitions={"product": partitions_from(weekly)}, batch="all")
 def trend(product: list[str], weekly: pl.LazyFrame) -> pl.LazyFrame:
-    """Each product's revenue so far and where it was heading, in dollars a week per week.
+    """Each product's revenue so far and where it is heading, in dollars a week per week.
 
-    `score` is the slope of the least squares line through the revenue of the eight weeks that end with
-    the product's last sale. A week without a sale is a zero, which adds nothing to the sum below.
+    `score` is the slope of the least squares line through the revenue of the last eight weeks the product
+    was sold in; 0 for a product sold in one week only.
     """
-    distance = pl.col("week") - pl.col("week").max() + (TREND_WEEKS - 1) / 2
-    recent = pl.col("week") > pl.col("week").max() - TREND_WEEKS
-    squares = sum((position - (TREND_WEEKS - 1) / 2) ** 2 for position in range(TREND_WEEKS))
+    week, revenue = pl.col("week").tail(TREND_WEEKS), pl.col("revenue").tail(TREND_WEEKS)
+    distance = week - week.mean()
+    slope = (distance * revenue).sum() / (distance**2).sum()
     return (
-        weekly.group_by("product")
+        weekly.sort("product", "week")
+        .group_by("product", maintain_order=True)
         .agg(
             last_week=pl.col("week").max(),
             revenue=pl.col("revenue").sum().round(2),
-            score=((distance * pl.col("revenue")).filter(recent).sum() / squares).round(4),
+            score=slope.fill_nan(0.0).round(4),
         )
     )
 
@@ -110,7 +111,7 @@ def report(departments: pl.DataFrame) -> str:
     """One line per department that is on its way up, for a mail or a chat."""
     rising = departments.filter(pl.col("score") > 0).sort("score", descending=True)
     lines = [
-        f"{row['department']}: {row['score']:+.2f} $/week², {row['rising']} of {row['products']} products rising"
+        f"{row['department']}: {row['score']:+.2f} $/week², {row['rising']} of {row['products']} rising"
         for row in rising.head(5).iter_rows(named=True)
     ]
     return "\n".join(lines) or "no department is on its way up"

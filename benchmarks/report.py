@@ -1,0 +1,83 @@
+"""Renders the rows of `run.py` as Markdown: the machine, the versions, the command, and a table per size."""
+
+import os
+import platform
+import shlex
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from run import Row
+
+INTRODUCTION = """\
+# Results
+
+A chain of three steps, a source of one version per key, `cleaned` and `scored`, in three forms:
+`unbatched` calls the functions once per key with plain values; `1000` and `all` call them with at most a
+thousand keys, or with every key that must run, and tables. `bare Polars` is a script that computes the
+same tables, remembers nothing and writes one file per step: it is what recomputing everything costs.
+
+Every figure is a whole fresh process of the `barca` command, interpreter start included. *Time* is the
+median, in seconds, and *ratio* is to the bare script of the same size in the same run; a ratio travels
+between machines better than a time. *Peak* is the memory of the largest process. *Calls* counts calls of
+the three functions, *files* and *disk* what is under `.barca` afterwards. Each run is checked to have
+executed exactly the keys it should have.
+"""
+
+
+def machine() -> str:
+    """Processor, cores, memory and system, as far as they can be read."""
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [
+            line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line
+        ]
+        model = names[0] if names else model
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{model}, {cores} cores, {memory:.0f} GB, {platform.system()}, Python {platform.python_version()}"
+
+
+def line(row: "Row", bare: float) -> str:
+    """One line of a table."""
+    spread = f"{min(row.seconds):.2f} to {max(row.seconds):.2f}" if len(row.seconds) > 1 else ""
+    cells = [
+        row.form,
+        row.phase,
+        f"{row.median:.2f}",
+        spread,
+        f"{row.median / bare:.1f}",
+        f"{row.peak_mb:.0f} MB",
+        "" if row.calls is None else f"{row.calls:,}",
+        f"{row.files:,}",
+        f"{row.disk_mb:.1f} MB",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def render(rows: "Sequence[Row]", arguments: "Sequence[str]") -> str:
+    """The whole page."""
+    packages = ", ".join(f"{name} {version(name)}" for name in ("barca", "polars", "deltalake"))
+    parts = [
+        INTRODUCTION,
+        f"Machine: {machine()}. Versions: {packages}.\n",
+        f"Measured on {datetime.now(UTC):%Y-%m-%d}. Repeat it with\n",
+        f"```bash\n{shlex.join(['python', 'benchmarks/run.py', *arguments])}\n```\n",
+    ]
+    for keys, group in groupby(rows, key=lambda row: row.keys):
+        members = list(group)
+        bare = members[0].median
+        parts += [
+            f"## {keys:,} keys\n",
+            "| form | what | time | from, to | ratio | peak | calls | files | disk |\n"
+            "|---|---|---:|---:|---:|---:|---:|---:|---:|\n"
+            + "\n".join(line(row, bare) for row in members)
+            + "\n",
+        ]
+    return "\n".join(parts)

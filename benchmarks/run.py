@@ -1,0 +1,244 @@
+"""Measures a chain of three steps (keyed source, `cleaned`, `scored`) beside a bare Polars script.
+
+    python benchmarks/run.py                                  # all, into benchmarks/RESULTS.md
+    python benchmarks/run.py --keys 2000 --forms all --repeat 1 --out /dev/stdout
+
+Every figure is a whole fresh process, from its start to its exit, and every process is checked to have run
+exactly the keys it should: a figure for other work is worth nothing, so the script fails then.
+
+It imports neither barca nor Polars: a child starts with its parent's peak memory on its account.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from report import render
+
+HERE = Path(__file__).parent
+FORMS = {
+    "unbatched": ("chain_values", ()),
+    "1000": ("chain_tables", ("--batch", "1000")),
+    "all": ("chain_tables", ("--batch", "all")),
+}
+"""Form to its pipeline and the options of its commands."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process that ended: seconds, peak memory of its largest process in MB, and what it printed."""
+
+    seconds: float
+    peak_mb: float
+    output: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; times of all repeats, the rest of the last."""
+
+    keys: int
+    form: str
+    phase: str
+    seconds: list[float]
+    peak_mb: float
+    calls: int | None
+    files: int
+    disk_mb: float
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+def run(command: list[str], directory: Path) -> Process:
+    """Runs a command to its end.
+
+    Raises:
+        SystemExit: It failed; its errors are printed.
+    """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("BARCA_")}
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        errors.seek(0)
+        if process.returncode:
+            sys.exit(f"{' '.join(command)} ended with {process.returncode}\n{errors.read().decode()}")
+        unit = 1024**2 if sys.platform == "darwin" else 1024
+        return Process(seconds, usage.ru_maxrss / unit, output.read().decode())
+
+
+def on_disk(directory: Path) -> tuple[int, float]:
+    """Files below a directory, and the megabytes they occupy."""
+    sizes = [
+        (Path(where) / name).stat().st_blocks * 512
+        for where, _, names in os.walk(directory)
+        for name in names
+    ]
+    return len(sizes), sum(sizes) / 1e6
+
+
+def write_versions(path: Path, keys: int, changed: int) -> None:
+    """A version per key; in the `changed`-th generation one key differs from the generation before."""
+    versions = {f"d{number:06d}": "2026-01-01T00:00:00" for number in range(keys)}
+    for generation in range(1, changed + 1):
+        versions[f"d{generation * 7919 % keys:06d}"] = f"2026-02-01T00:00:{generation:02d}"
+    path.write_text(json.dumps(versions))
+
+
+def calls_of(result: dict) -> int:
+    """Calls of functions that a run made, as its JSON tells."""
+    calls = 0
+    for step in result["steps"]:
+        if step["status"] in ("ran", "partial"):
+            keys = step.get("partitions", {}).get("will_run", 1)
+            calls += step["batch"]["calls"] if step.get("batch") else keys
+    return calls
+
+
+def check(form: str, phase: str, found: int, wanted: int) -> None:
+    """Stops the benchmark when a process did not run what it should."""
+    if found != wanted:
+        sys.exit(f"{form}, {phase}: {found} instead of {wanted}")
+
+
+def expected_calls(form: str, keys: int) -> int:
+    """Calls that run `keys` keys of both assets, and the source."""
+    size = {"unbatched": 1, "1000": 1000, "all": keys}[form]
+    return 1 + 2 * -(-keys // size)
+
+
+class Chain:
+    """One project directory with the chain in it."""
+
+    def __init__(self, barca: str, directory: Path, form: str, keys: int) -> None:
+        pipeline, self.options = FORMS[form]
+        self.barca, self.directory, self.form, self.keys = barca, directory, form, keys
+        self.generation = 0
+        shutil.copy(HERE / pipeline / "pipeline.py", directory)
+        (directory / "barca.toml").touch()
+        write_versions(directory / "versions.json", keys, 0)
+
+    def command(self, *extra: str) -> Process:
+        return run(
+            [self.barca, "get", "scored", "pipeline.py", "--json", *self.options, *extra], self.directory
+        )
+
+    def forget(self) -> None:
+        shutil.rmtree(self.directory / ".barca", ignore_errors=True)
+
+    def change_one(self) -> None:
+        self.generation += 1
+        write_versions(self.directory / "versions.json", self.keys, self.generation)
+
+    def measure(self, phase: str, prepare: Callable[[], None], changed: int, repeat: int) -> Row:
+        """One phase: `changed` keys of each asset must run, in the calls the form gives them."""
+        processes, calls = [], 0
+        for _ in range(repeat):
+            prepare()
+            process = self.command()
+            result = json.loads(process.output)
+            calls = calls_of(result)
+            check(self.form, f"{phase}: keys that ran", result["steps_executed"], 1 + 2 * changed)
+            check(self.form, f"{phase}: calls", calls, expected_calls(self.form, changed) if changed else 1)
+            processes.append(process)
+        return self.row(phase, processes, calls)
+
+    def measure_dry_run(self, repeat: int) -> Row:
+        before = on_disk(self.directory / ".barca")
+        processes = [self.command("--dry-run") for _ in range(repeat)]
+        summary = json.loads(processes[-1].output)["summary"]
+        check(self.form, "dry run: keys cached", summary["cached"], 2 * self.keys)
+        check(self.form, "dry run: files", on_disk(self.directory / ".barca")[0], before[0])
+        return self.row("dry run", processes, None)
+
+    def row(self, phase: str, processes: list[Process], calls: int | None) -> Row:
+        files, megabytes = on_disk(self.directory / ".barca")
+        return Row(
+            self.keys,
+            self.form,
+            phase,
+            [process.seconds for process in processes],
+            max(process.peak_mb for process in processes),
+            calls,
+            files,
+            megabytes,
+        )
+
+
+def measure_bare(keys: int, directory: Path, repeat: int) -> Row:
+    """The bare script, with the same input."""
+    write_versions(directory / "versions.json", keys, 0)
+    output = directory / "output"
+    output.mkdir()
+    command = [sys.executable, str(HERE / "bare.py"), str(directory / "versions.json"), str(output)]
+    processes = [run(command, directory) for _ in range(repeat)]
+    files, megabytes = on_disk(output)
+    peak = max(process.peak_mb for process in processes)
+    return Row(
+        keys, "bare Polars", "", [process.seconds for process in processes], peak, None, files, megabytes
+    )
+
+
+def measure_form(barca: str, form: str, keys: int, directory: Path, repeat: int) -> Iterator[Row]:
+    """The phases of one form, in an order that leaves each the state it needs."""
+    project = directory / form
+    project.mkdir()
+    chain = Chain(barca, project, form, keys)
+    yield chain.measure("cold", chain.forget, keys, repeat)
+    if FORMS[form][0] == "chain_tables":
+        run([sys.executable, str(HERE / "compare.py"), str(project), str(directory / "output")], directory)
+    yield chain.measure("nothing changed", lambda: None, 0, repeat)
+    yield chain.measure("one key changed", chain.change_one, 1, repeat)
+    yield chain.measure_dry_run(repeat)
+
+
+def measure(keys: list[int], forms: list[str], repeat: int) -> Iterator[Row]:
+    """Every row, size by size, so that a ratio compares neighbours in time."""
+    barca = shutil.which("barca", path=str(Path(sys.executable).parent)) or shutil.which("barca")
+    if barca is None:
+        sys.exit("the barca command is not installed: pip install .")
+    for size in keys:
+        with tempfile.TemporaryDirectory() as name:
+            directory = Path(name)
+            yield measure_bare(size, directory, max(repeat, 3))
+            for form in forms:
+                yield from measure_form(barca, form, size, directory, repeat)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--keys", type=int, nargs="+", default=[1_000, 10_000, 200_000])
+    parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS))
+    parser.add_argument("--repeat", type=int, default=3, help="processes per figure; the median is shown")
+    parser.add_argument("--out", type=Path, default=HERE / "RESULTS.md")
+    options = parser.parse_args()
+    rows = []
+    for row in measure(options.keys, options.forms, options.repeat):
+        print(
+            f"{row.keys:>8} {row.form:<12} {row.phase:<16} {row.median:7.2f} s {row.peak_mb:6.0f} MB",
+            flush=True,
+        )
+        rows.append(row)
+    options.out.write_text(render(rows, sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()
