@@ -1,0 +1,115 @@
+"""Why a step runs, or not, as one sentence: the same words in tables, HTML and logs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from barca.render.text import listing, plural, safe, words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+REASON_TEXTS = {
+    "sensor": "sensors always run",
+    "task": "tasks always run",
+    "always": "always runs (freshness)",
+    "not_materialized": "no result yet",
+    "refresh": "refresh asked for",
+    "refresh_cascade": "below a refreshed node",
+    "refresh_all": "refresh of everything asked for",
+    "artifact_missing": "its stored result is gone",
+    "upstream_key_failed": "the same key of an input failed",
+    "upstream_failed": "an input failed",
+    "partition_selection": "reads every key of a narrowed node",
+    "partitions_unknown": "keys are known once their source ran",
+    "sensor_output_unknown": "known once its sensor ran",
+    "cutoff_pending": "known once its input ran (cutoff)",
+}
+"""Reasons of the closed set in words; a reason that is not here shows its own name."""
+
+_SHOWN_KEYS = 5
+
+
+def reason_text(reason: str | None) -> str:
+    """A reason of the closed set in words; an empty text for `None`."""
+    return REASON_TEXTS.get(reason or "") or words(reason)
+
+
+def changed_text(changed: Sequence[str]) -> str:
+    """What differs in a run hash: `value pipeline.py:versions changed`."""
+    return f"{', '.join(safe(part) for part in changed)} changed" if changed else ""
+
+
+def because(changed: Sequence[str] | None, reason: str | None) -> str:
+    """Why one key runs: what changed when that is known, else its reason."""
+    return changed_text(changed or ()) or reason_text(reason)
+
+
+def grouping_text(batch: Mapping[str, Any] | None) -> str:
+    """How keys are grouped: `12 keys in 2 calls (batch=10)`; an empty text when nothing is batched."""
+    if not batch:
+        return ""
+    grouped = f"{plural(batch.get('keys', 0), 'key')} in {plural(batch.get('calls', 0), 'call')}"
+    return f"{grouped} ({safe(batch['grouping'])})" if batch.get("grouping") else grouped
+
+
+def key_groups(partitions: Mapping[str, Any], reason: str | None) -> list[tuple[str, list[str]]]:
+    """Previewed keys that will run, grouped by why: `(why, display keys)`, first seen first."""
+    changed = partitions.get("changed") or {}
+    groups: dict[str, list[str]] = {}
+    for key in partitions.get("will_run_keys") or ():
+        groups.setdefault(because(changed.get(key), reason), []).append(key)
+    return list(groups.items())
+
+
+def keys_text(partitions: Mapping[str, Any], reason: str | None) -> str:
+    """Which keys will run and why: `retailer=r1, retailer=r2 (value pipeline.py:versions changed)`."""
+    total = partitions.get("will_run") or 0
+    groups = key_groups(partitions, reason)
+    if len(groups) == 1:
+        why, keys = groups[0]
+        if total <= _SHOWN_KEYS:
+            return f"{listing(keys)} ({why})" if why else listing(keys)
+        named = f"{plural(total, 'key')} ({why})" if why else plural(total, "key")
+        return f"{named}: {listing(keys, total=total)}"
+    parts = [f"{listing(keys)} ({why})" if why else listing(keys) for why, keys in groups]
+    beyond = total - sum(len(keys) for _, keys in groups)
+    if beyond > 0:
+        parts.append(f"{beyond:,} more")
+    return "; ".join(parts)
+
+
+def step_why(step: Mapping[str, Any]) -> str:
+    """Why a step of a dry run or a run is in its state, with its keys when it has several."""
+    partitions = step.get("partitions")
+    detail = safe(step.get("detail") or "")
+    if not partitions:
+        return detail or because(step.get("changed"), step.get("reason"))
+    total, cached = partitions.get("total"), partitions.get("cached") or 0
+    if not partitions.get("will_run"):
+        if step.get("reason") or total is None:
+            return detail or reason_text(step.get("reason"))
+        return f"{plural(total, 'key')} cached"
+    known = f"{cached:,} of {plural(total, 'key')} cached" if total is not None else f"{cached:,} cached"
+    keys = keys_text(partitions, step.get("reason"))
+    grouping = grouping_text(step.get("batch"))
+    return f"{known}; will run: {keys}" + (f", {grouping}" if grouping else "")
+
+
+def status_why(node: Mapping[str, Any]) -> str:
+    """Why a node of `status` is in its state."""
+    cache = node.get("cache") or {}
+    partitions = node.get("partitions") or {}
+    if cache.get("detail"):
+        return safe(cache["detail"])
+    missing = partitions.get("missing") or 0
+    if not missing:
+        return because(cache.get("changed"), cache.get("reason"))
+    return keys_text(
+        {
+            "will_run": missing,
+            "will_run_keys": partitions.get("missing_keys"),
+            "changed": partitions.get("changed"),
+        },
+        cache.get("reason"),
+    )

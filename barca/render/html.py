@@ -1,0 +1,180 @@
+"""HTML of plans, results and states for notebooks: escaped, counted, keys behind a click."""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from barca.render.explain import because, key_groups, reason_text, status_why, step_why
+from barca.render.grid import LABELS
+from barca.render.text import duration, plural, safe, timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_COLOURS = {
+    "ran": "#1a7f37",
+    "success": "#1a7f37",
+    "cached": "#6e7781",
+    "run": "#9a6700",
+    "partial": "#9a6700",
+    "stale": "#9a6700",
+    "never_run": "#9a6700",
+    "failed": "#cf222e",
+    "blocked": "#cf222e",
+    "skipped": "#8250df",
+    "unknown": "#0969da",
+    "always_runs": "#0969da",
+}
+_SHOWN_OUTPUTS = 100
+
+
+def plan_html(plan: Mapping[str, Any]) -> str:
+    """A dry run, from its JSON form."""
+    rows = [
+        (_state(step.get("action")), _text(step["id"]), _text(step_why(step)) + _keys(step))
+        for step in plan["steps"]
+    ]
+    reasons = Counter(
+        reason_text(step.get("reason"))
+        for step in plan["steps"]
+        if step.get("action") in ("run", "partial") and step.get("reason")
+    )
+    return _block(
+        "Plan",
+        _counts(plan["summary"]),
+        _counts(reasons, label="steps by reason: "),
+        _table(("action", "step", "why"), rows),
+    )
+
+
+def result_html(result: Mapping[str, Any]) -> str:
+    """A run, from its JSON form with pointers."""
+    rows = [
+        (_state(step.get("status")), _text(step["id"]), _text(step_why(step)) + _keys(step))
+        for step in result["steps"]
+    ]
+    title = f"Run {result.get('run_id')}: {result['status']}"
+    ran = plural(result.get("steps_executed") or 0, "step")
+    line = f"{ran} ran in {duration(result.get('elapsed_seconds') or 0.0)}"
+    statuses = Counter(str(step.get("status")) for step in result["steps"])
+    return _block(
+        title,
+        _text(line),
+        _counts(statuses, label="steps: "),
+        _error(result),
+        _table(("status", "step", "why"), rows),
+        _outputs(result),
+        _warnings(result.get("warnings") or ()),
+    )
+
+
+def status_html(status: Mapping[str, Any]) -> str:
+    """The state of every node, from its JSON form."""
+    rows = []
+    for node in status["nodes"]:
+        cache, partitions = node.get("cache") or {}, node.get("partitions") or {}
+        missing = partitions.get("missing_keys") or ()
+        why = _text(status_why(node)) + _details(
+            plural(partitions.get("missing") or 0, "missing key"), missing
+        )
+        keys = (
+            f"{partitions.get('cached') or 0:,} of {partitions['total']:,}" if partitions.get("total") else ""
+        )
+        last = timestamp((node.get("last_materialization") or {}).get("created_at"))
+        rows.append((_state(cache.get("state")), _text(node["id"]), _text(keys), _text(last), why))
+    reasons = Counter(
+        because((), (node.get("cache") or {}).get("reason"))
+        for node in status["nodes"]
+        if (node.get("cache") or {}).get("reason")
+    )
+    return _block(
+        plural(len(rows), "node"),
+        _counts(status["summary"]),
+        _counts(reasons, label="by reason: "),
+        _table(("state", "node", "keys", "last run (UTC)", "why"), rows),
+    )
+
+
+def _text(value: object) -> str:
+    return html.escape(safe(value))
+
+
+def _state(value: str | None) -> str:
+    colour = _COLOURS.get(value or "", "inherit")
+    return (
+        f'<span style="color:{colour};font-weight:600">{_text(LABELS.get(value or "", value or ""))}</span>'
+    )
+
+
+def _block(title: str, *parts: str) -> str:
+    body = "".join(f"<div>{part}</div>" for part in parts if part)
+    return f'<div class="barca"><strong>{_text(title)}</strong>{body}</div>'
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    left = 'style="text-align:left;vertical-align:top"'
+    head = "".join(f"<th {left}>{_text(heading)}</th>" for heading in headings)
+    body = "".join(f"<tr>{''.join(f'<td {left}>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _counts(counts: Mapping[str, int], label: str = "") -> str:
+    parts = [f"{number:,} {_text(name.replace('_', ' '))}" for name, number in counts.items() if number]
+    return _text(label) + ", ".join(parts) if parts else ""
+
+
+def _details(title: str, items: Iterable[object]) -> str:
+    listed = "".join(f"<li>{_text(item)}</li>" for item in items)
+    return f"<details><summary>{_text(title)}</summary><ul>{listed}</ul></details>" if listed else ""
+
+
+def _keys(step: Mapping[str, Any]) -> str:
+    partitions = step.get("partitions") or {}
+    groups = key_groups(partitions, step.get("reason"))
+    items = [f"{key} ({why})" if why else key for why, keys in groups for key in keys]
+    total = partitions.get("will_run") or 0
+    title = (
+        plural(total, "key") if total <= len(items) else f"the first {len(items)} of {plural(total, 'key')}"
+    )
+    return _details(title, items)
+
+
+def _outputs(result: Mapping[str, Any]) -> str:
+    outputs = result.get("targets") or {"result": result.get("final_output")}
+    return "".join(_output(name, output) for name, output in outputs.items() if isinstance(output, dict))
+
+
+def _output(name: str, output: Mapping[str, Any]) -> str:
+    if "_barca_artifact" in output:
+        return f"{_text(name)}: {_text(_place(output))}"
+    listed = output.get("_barca_partitions")
+    keys = listed["outputs"] if listed else output
+    total = listed["keys"] if listed else len(keys)
+    shown = [f"{key}: {_place(pointer)}" for key, pointer in list(keys.items())[:_SHOWN_OUTPUTS]]
+    return _details(f"{name}: {plural(total, 'key')}", shown)
+
+
+def _place(pointer: Any) -> str:
+    artifact = pointer.get("_barca_artifact") if isinstance(pointer, dict) else None
+    return str(artifact["path"]) if artifact else ""
+
+
+def _error(result: Mapping[str, Any]) -> str:
+    if not result.get("error"):
+        return ""
+    where = f"{result['failed_node']}: " if result.get("failed_node") else ""
+    message = _text(where + error_message(result["error"]))
+    return f'<span style="color:{_COLOURS["failed"]}">{message}</span>'
+
+
+def error_message(error: Any) -> str:
+    """The message of a run's `error`, which is a text or an object with `error` or `message`."""
+    if isinstance(error, dict):
+        return str(error.get("error") or error.get("message") or error)
+    return str(error)
+
+
+def _warnings(warnings: Sequence[str]) -> str:
+    return _details(plural(len(warnings), "warning"), warnings)

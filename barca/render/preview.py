@@ -1,0 +1,75 @@
+"""A look at values: the first rows of a table, or the beginning of anything else."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from barca.render.grid import count, text
+from barca.render.text import plural, safe, safe_lines, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
+SHOWN_ROWS = 10
+CELL_WIDTH = 60
+_LINES = 30
+
+
+def table_preview(
+    columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]], height: int | None, width: int
+) -> list[RenderableType]:
+    """The first rows of a table as a rich table.
+
+    Args:
+        columns: Name and dtype of each column.
+        rows: Cells of the first rows.
+        height: Rows of the whole table, or `None` when nobody counted.
+        width: Characters to fill; columns that do not fit are counted instead.
+    """
+    from rich import box
+    from rich.table import Table
+
+    cells = [[shorten(_cell(value), CELL_WIDTH) for value in row] for row in rows[:SHOWN_ROWS]]
+    fitting = _fitting([name for name, _ in columns], [dtype for _, dtype in columns], cells, width)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for name, dtype in columns[:fitting]:
+        table.add_column(text(name, "bold").append_text(text(f" {dtype}", "dim not bold")), no_wrap=True)
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row[:fitting]))
+    shape = plural(height, "row") if height is not None else f"the first {plural(len(cells), 'row')}"
+    shape += f", {plural(len(columns), 'column')}"
+    if fitting < len(columns):
+        shape += f", {count(len(columns) - fitting)} of them not shown"
+    return [table, text(shape, "dim")] if fitting else [text(shape, "dim")]
+
+
+def _cell(value: Any) -> str:
+    return "null" if value is None else safe(value)
+
+
+def _fitting(names: Sequence[str], dtypes: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> int:
+    """How many columns fit in the width; at least one when there are any."""
+    used = 0
+    for place, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
+        used += max([len(safe(name)) + len(dtype) + 1, *(len(row[place]) for row in cells)]) + 2
+        if used > width:
+            return max(1, place)
+    return len(names)
+
+
+def value_preview(value: Any) -> list[RenderableType]:
+    """The beginning of a value that is no table: as JSON where that works, else its `repr`."""
+    try:
+        whole = json.dumps(value, indent=2, ensure_ascii=False)
+    except (TypeError, ValueError):
+        whole = repr(value)
+    lines = safe_lines(whole).split("\n")
+    view: list[RenderableType] = [Text("\n".join(shorten(line, 200) for line in lines[:_LINES]))]
+    if len(lines) > _LINES:
+        view.append(text(f"{plural(len(lines) - _LINES, 'line')} more", "dim"))
+    return view

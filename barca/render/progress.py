@@ -1,0 +1,196 @@
+"""Live progress of a run: bars in a terminal, a line now and then elsewhere.
+
+Both write to the console they are given, stderr for the command line, and leave stdout to the result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+from barca.events import KeyFailed, KeysDone, NodePlanned, RunFinished, RunStarted, StepOutput, Warned
+from barca.partitions import step_text
+from barca.render.text import duration, plural, safe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    from barca.events import Event
+
+QUIET_SECONDS = 10.0
+"""A run shorter than this writes no progress lines where there is no terminal."""
+
+LINE_SECONDS = 30.0
+"""Seconds between progress lines where there is no terminal."""
+
+
+class Tally:
+    """Keys that a node, or a run, has done of those that will run.
+
+    Attributes:
+        will_run: Keys planned to run.
+        done: Keys that ended, in whatever way.
+        failed: Those of them that failed.
+    """
+
+    __slots__ = ("done", "failed", "will_run")
+
+    def __init__(self) -> None:
+        self.will_run = 0
+        self.done = 0
+        self.failed = 0
+
+
+def pace(done: int, will_run: int, elapsed: float) -> str:
+    """`120 keys/s, about 40 s left`; empty before there is something to go by.
+
+    Args:
+        done: Keys that ended.
+        will_run: Keys planned.
+        elapsed: Seconds since the first of them began.
+    """
+    if done <= 0 or elapsed <= 0:
+        return ""
+    speed = done / elapsed
+    shown = f"{speed:,.0f} keys/s" if speed >= 10 else f"{speed:.1f} keys/s"
+    left = max(0, will_run - done)
+    return f"{shown}, about {duration(left / speed)} left" if left else shown
+
+
+class ProgressListener:
+    """Shows what happens in a run as its events arrive; a context manager, and callable as a listener.
+
+    In a terminal it draws one bar per node that is at work. Elsewhere it writes one line each
+    half minute, once a run has taken ten seconds. Failed keys, warnings and what steps print are always
+    written, each as a line.
+
+    Attributes:
+        warnings: Warnings shown so far.
+    """
+
+    def __init__(
+        self, console: Console, *, clock: Callable[[], float] = time.monotonic, live: bool | None = None
+    ) -> None:
+        self.warnings: list[str] = []
+        self._console = console
+        self._clock = clock
+        self._live = console.is_terminal if live is None else live
+        self._nodes: dict[str, Tally] = {}
+        self._tasks: dict[str, TaskID] = {}
+        self._progress: Progress | None = None
+        self._began: float | None = None
+        self._spoke = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __call__(self, event: Event, /) -> None:
+        """Show an event; what cannot be shown, on a closed stream for one, is left out."""
+        with contextlib.suppress(OSError, ValueError):
+            self._show(event)
+
+    def close(self) -> None:
+        """Take the bars away."""
+        if self._progress is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._progress.stop()
+            self._progress = None
+
+    def _show(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self._began = self._spoke = self._clock()
+            case NodePlanned():
+                self._planned(event)
+            case KeysDone():
+                self._done(event)
+            case KeyFailed():
+                step = step_text(event.node, event.key)
+                self._line(f"failed {step}: {event.error_type}: {event.message}", "red")
+            case StepOutput():
+                self._line(event.line, "")
+            case Warned():
+                self.warn(event.message)
+            case RunFinished():
+                self.close()
+
+    def warn(self, message: str) -> None:
+        """Show a warning once."""
+        if message not in self.warnings:
+            self.warnings.append(message)
+            self._line(f"warning: {message}", "yellow")
+
+    def _line(self, message: str, style: str) -> None:
+        from rich.text import Text
+
+        self._console.print(Text(safe(message), style=style), soft_wrap=True, highlight=False)
+
+    def _planned(self, event: NodePlanned) -> None:
+        if self._began is None:
+            self._began = self._spoke = self._clock()
+        tally = self._nodes.setdefault(event.node, Tally())
+        tally.will_run = event.will_run
+        if not self._live or not event.will_run:
+            return
+        bars = self._bars()
+        if event.node in self._tasks:
+            bars.update(self._tasks[event.node], total=event.will_run)
+        else:
+            name = safe(event.node)
+            self._tasks[event.node] = bars.add_task(name, total=event.will_run, start=False, pace="")
+
+    def _done(self, event: KeysDone) -> None:
+        tally = self._nodes.setdefault(event.node, Tally())
+        ended = event.succeeded + event.failed
+        tally.done += ended
+        tally.failed += event.failed
+        if self._live:
+            self._advance(event.node, tally)
+        else:
+            self._speak()
+
+    def _advance(self, node: str, tally: Tally) -> None:
+        task = self._tasks.get(node)
+        if task is None or self._progress is None:
+            return
+        self._progress.start_task(task)
+        failed = f", {tally.failed:,} failed" if tally.failed else ""
+        shown = pace(tally.done, tally.will_run, self._clock() - (self._began or 0.0)) + failed
+        ended = tally.done >= tally.will_run and not tally.failed
+        self._progress.update(task, completed=tally.done, pace=shown, visible=not ended)
+
+    def _speak(self) -> None:
+        now = self._clock()
+        began = now if self._began is None else self._began
+        if now - began < QUIET_SECONDS or now - self._spoke < (LINE_SECONDS if self._spoke > began else 0):
+            return
+        self._spoke = now
+        done = sum(tally.done for tally in self._nodes.values())
+        will_run = sum(tally.will_run for tally in self._nodes.values())
+        failed = sum(tally.failed for tally in self._nodes.values())
+        parts = [f"{done:,} of {plural(will_run, 'key')}", pace(done, will_run, now - began)]
+        if failed:
+            parts.append(f"{failed:,} failed")
+        self._line(", ".join(part for part in parts if part), "")
+
+    def _bars(self) -> Progress:
+        if self._progress is None:
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+            columns: list[Any] = [
+                SpinnerColumn(),
+                TextColumn("{task.description}", markup=False),
+                BarColumn(bar_width=24),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[pace]}", markup=False),
+            ]
+            self._progress = Progress(*columns, console=self._console, transient=True)
+            self._progress.start()
+        return self._progress

@@ -1,0 +1,130 @@
+"""Rich tables of what was: runs, the steps and calls of one run, and the lines that steps printed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from barca.render.grid import count, grid, state, text
+from barca.render.text import duration, plural, safe_lines, size, timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import RenderableType
+
+
+def history_view(history: Mapping[str, Any]) -> list[RenderableType]:
+    """`barca history`: runs, newest first as given."""
+    rows = [
+        (
+            str(run["run_id"]),
+            str(run.get("command") or ""),
+            str(run.get("target") or ""),
+            state(run.get("status")),
+            count(run.get("steps_executed")),
+            count(run.get("steps_cached")),
+            duration(run.get("elapsed_seconds")),
+            timestamp(run.get("started_at")),
+            str(run.get("failed_node") or ""),
+        )
+        for run in history["runs"]
+    ]
+    if not rows:
+        return [text("no runs")]
+    counts = ("ran", "cached", "time")
+    headings = ("run", "command", "target", "status", *counts, "started (UTC)", "failed")
+    view: list[RenderableType] = [grid(headings, rows, right=counts)]
+    if history.get("truncated"):
+        view.append(text(f"{len(rows)} of {plural(history['total'], 'run')} shown; --all shows each", "dim"))
+    return view
+
+
+def run_view(record: Mapping[str, Any]) -> list[RenderableType]:
+    """`barca history RUN_ID`: the run, its calls, its steps, and the errors of those that failed."""
+    return [
+        *_run_header(record["run"]),
+        *_calls(record.get("calls") or ()),
+        *_steps(record.get("steps") or (), record.get("steps_page") or {}),
+        *_failures(record.get("steps") or ()),
+    ]
+
+
+def _run_header(run: Mapping[str, Any]) -> list[RenderableType]:
+    line = text(f"Run {run['run_id']}: {run.get('command') or ''} {run.get('target') or ''}: ", "bold")
+    line.append_text(state(run.get("status")))
+    counts = f"{count(run.get('steps_executed') or 0)} ran, {count(run.get('steps_cached') or 0)} cached"
+    took = duration(run.get("elapsed_seconds"))
+    header: list[RenderableType] = [
+        line,
+        text(f"started {timestamp(run.get('started_at'))} UTC, {took}, {counts}"),
+    ]
+    if run.get("error"):
+        where = f"{run['failed_node']}: " if run.get("failed_node") else ""
+        header.append(text(f"{where}{run['error']}", "red"))
+    return header
+
+
+def _calls(calls: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+    rows = [
+        (
+            str(call.get("batch") or ""),
+            str(call["node_id"]),
+            count(call.get("keys")),
+            state(call.get("status")),
+            count(call.get("attempts")),
+            duration(call.get("elapsed_seconds")),
+            size(call.get("max_rss_bytes")),
+        )
+        for call in calls
+    ]
+    counts = ("keys", "attempts", "time", "memory")
+    return [grid(("call", "node", "keys", "status", *counts[1:]), rows, right=counts)] if rows else []
+
+
+def _steps(steps: Sequence[Mapping[str, Any]], page: Mapping[str, Any]) -> list[RenderableType]:
+    rows = [
+        (
+            str(step["node_id"]),
+            str(step.get("batch") or ""),
+            state(step.get("status")),
+            count(step.get("attempts")),
+            duration(step.get("elapsed_seconds")),
+            str(step.get("error_type") or ""),
+        )
+        for step in steps
+    ]
+    counts = ("attempts", "time")
+    headings = ("step", "call", "status", *counts, "error")
+    view: list[RenderableType] = [grid(headings, rows, right=counts)] if rows else []
+    if page.get("truncated"):
+        view.append(text(f"{len(rows)} of {plural(page['total'], 'step')} shown; --all shows each", "dim"))
+    return view
+
+
+def _failures(steps: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+    """Each different error once, with its traceback and the steps that it ended."""
+    seen: dict[str, list[str]] = {}
+    for step in steps:
+        if step.get("status") == "failed":
+            seen.setdefault(str(step.get("error_traceback") or step.get("error") or ""), []).append(
+                str(step["node_id"])
+            )
+    view: list[RenderableType] = []
+    for trace, nodes in seen.items():
+        more = f" and {plural(len(nodes) - 1, 'other step')}" if len(nodes) > 1 else ""
+        view += [text(f"{nodes[0]}{more}:", "red"), Text(safe_lines(trace.rstrip()))]
+    return view
+
+
+def logs_view(lines: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+    """`barca logs`: one line each, with time, step and, for stderr, its stream."""
+    if not lines:
+        return [text("no lines")]
+    view: list[RenderableType] = []
+    for line in lines:
+        error = line.get("stream") == "stderr"
+        head = text(f"{timestamp(line.get('ts'))} {line['node_id']}{' stderr' if error else ''} ", "dim")
+        view.append(head.append_text(text(line["line"], "red" if error else "not dim")))
+    return view

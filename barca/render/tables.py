@@ -1,0 +1,239 @@
+"""Rich tables of plans, results, states and nodes, from the dicts of the JSON contract."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from barca.render.explain import changed_text, reason_text, status_why, step_why
+from barca.render.grid import count, grid, state, text
+from barca.render.text import duration, listing, plural, size, timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rich.console import RenderableType
+
+STATE_ORDER = ("failed", "blocked", "stale", "partial", "never_run", "unknown", "always_runs", "cached")
+SHOWN_OUTPUTS = 20
+
+
+# --- dry run ----------------------------------------------------------------------------------------
+
+
+def plan_view(plan: Mapping[str, Any], title: str) -> list[RenderableType]:
+    """The dry run: what each step would do and why, and the counts in one line."""
+    rows = [(state(step.get("action")), str(step["id"]), step_why(step)) for step in plan["steps"]]
+    return [
+        text(f"Dry run of {title}: nothing executed, nothing written", "bold"),
+        grid(("action", "step", "why"), rows),
+        *selection_view(plan.get("partition_selection")),
+        text(summary_line(plan["summary"])),
+    ]
+
+
+def summary_line(summary: Mapping[str, int]) -> str:
+    """`3 will run, 19,998 cached, 0 unknown`."""
+    return ", ".join(f"{count(summary.get(name) or 0)} {name.replace('_', ' ')}" for name in summary)
+
+
+def selection_view(selection: Mapping[str, Any] | None) -> list[RenderableType]:
+    """What `--partition` selected, in a line or two; nothing without it."""
+    if not selection:
+        return []
+    named = "; ".join(f"{name}={listing(values)}" for name, values in (selection["selection"] or {}).items())
+    lines = [text(f"partition selection: {named}")]
+    skipped = selection.get("skipped_nodes") or ()
+    if skipped:
+        names = [node["id"] if isinstance(node, dict) else node for node in skipped]
+        lines.append(text(f"skipped, they read every key: {listing(names)}"))
+    return [*lines]
+
+
+# --- plan -------------------------------------------------------------------------------------------
+
+
+def phases_view(plan: Mapping[str, Any]) -> list[RenderableType]:
+    """`barca plan`: phases, their streams, and the steps of each."""
+    rows = []
+    for number, phase in enumerate(plan["phases"], 1):
+        for place, stream in enumerate(phase["streams"]):
+            steps = [
+                f"{step} ({times:,})" if times > 1 else step
+                for step, times in Counter(stream["steps"]).items()
+            ]
+            first = place == 0
+            rows.append(
+                (
+                    str(number) if first else "",
+                    str(phase["reason"]) if first else "",
+                    listing(steps, limit=12),
+                )
+            )
+    total, capacity = plan.get("total_steps") or 0, plan.get("capacity")
+    room = f", capacity {capacity}" if capacity is not None else ""
+    return [
+        grid(("phase", "reason", "steps"), rows, right=("phase",)),
+        *selection_view(plan.get("partition_selection")),
+        text(f"{plural(total, 'step')}, pool of {plural(plan.get('pool_size') or 0, 'worker')}{room}"),
+    ]
+
+
+# --- results ----------------------------------------------------------------------------------------
+
+
+def result_view(result: Mapping[str, Any], title: str) -> list[RenderableType]:
+    """The steps of a run and how it ended; the outputs are `outputs_view`'s."""
+    rows = []
+    for step in result["steps"]:
+        partitions, batch = step.get("partitions") or {}, step.get("batch") or {}
+        rows.append(
+            (
+                state(step.get("status")),
+                str(step["id"]),
+                count(_keys_run(step)),
+                count(_keys_cached(step)),
+                count(batch.get("calls")),
+                duration(step.get("elapsed_seconds")),
+                str(step.get("detail") or result_why(step, partitions)),
+            )
+        )
+    counts = ("run", "cached", "calls", "time")
+    return [
+        grid(("status", "step", *counts, "why"), rows, right=counts),
+        *selection_view(result.get("partition_selection")),
+        run_line(result, title),
+    ]
+
+
+def result_why(step: Mapping[str, Any], partitions: Mapping[str, Any]) -> str:
+    """Why a step of a run ran: the change when it was one and the same, else the reason."""
+    changes = {tuple(parts) for parts in (partitions.get("changed") or {}).values()}
+    return changed_text(next(iter(changes))) if len(changes) == 1 else reason_text(step.get("reason"))
+
+
+def run_line(result: Mapping[str, Any], title: str) -> RenderableType:
+    """`Run 7a0c4e7b7357 of scored: success in 0.25 s, 3 steps ran in 2 phases`."""
+    status = result["status"]
+    ran, phases = result.get("steps_executed") or 0, result.get("phases") or 0
+    line = text(f"Run {result.get('run_id')} of {title}: ")
+    line.append_text(state(status))
+    line.append_text(text(f" in {duration(result.get('elapsed_seconds') or 0.0)}, {plural(ran, 'step')} ran"))
+    return line.append_text(text(f" in {plural(phases, 'phase')}"))
+
+
+def _keys_run(step: Mapping[str, Any]) -> int | None:
+    if step.get("partitions"):
+        run: int | None = step["partitions"].get("will_run")
+        return run
+    return int(step.get("status") in ("ran", "failed"))
+
+
+def _keys_cached(step: Mapping[str, Any]) -> int | None:
+    if step.get("partitions"):
+        cached: int | None = step["partitions"].get("cached")
+        return cached
+    return int(step.get("status") == "cached")
+
+
+def outputs_view(output: Mapping[str, Any]) -> list[RenderableType]:
+    """Where the results are: one path per key, the first of them, and how many more there are."""
+    if "_barca_artifact" in output:
+        return [text(output["_barca_artifact"]["path"])]
+    listed = output.get("_barca_partitions")
+    keys = listed["outputs"] if listed else output
+    rows = [
+        (str(key), str(pointer["_barca_artifact"]["path"]), count(pointer["_barca_artifact"].get("rows")))
+        for key, pointer in list(keys.items())[:SHOWN_OUTPUTS]
+        if isinstance(pointer, dict) and "_barca_artifact" in pointer
+    ]
+    total = listed["keys"] if listed else len(keys)
+    view: list[RenderableType] = [grid(("key", "path", "rows"), rows, right=("rows",))] if rows else []
+    if total > len(rows):
+        view.append(text(f"{plural(total, 'key')} in all, {len(rows)} shown; `-o path` lists paths", "dim"))
+    return view
+
+
+# --- status and list --------------------------------------------------------------------------------
+
+
+STATUS_COLUMNS = ("state", "id", "keys", "last run", "time", "size", "why")
+
+
+def status_view(status: Mapping[str, Any]) -> list[RenderableType]:
+    """`barca status`: the state of each node, and the counts."""
+    rows = []
+    for node in status["nodes"]:
+        last = node.get("last_materialization") or {}
+        rows.append(
+            (
+                state((node.get("cache") or {}).get("state")),
+                str(node["id"]),
+                status_keys(node),
+                timestamp(last.get("created_at")),
+                duration(last.get("elapsed_seconds")),
+                size(last.get("size_bytes")),
+                status_why(node),
+            )
+        )
+    view: list[RenderableType] = [grid(STATUS_COLUMNS, rows, right=("keys", "time", "size"))] if rows else []
+    if status.get("truncated"):
+        view.append(text(f"{len(rows)} of {plural(status['total'], 'node')} shown; --all shows each", "dim"))
+    return [*view, *errors_view(status.get("load_errors") or ()), state_line(status["summary"])]
+
+
+def status_keys(node: Mapping[str, Any]) -> str:
+    """`9,999/10,000`: stored and wanted keys; empty for an unpartitioned node."""
+    partitions = node.get("partitions") or {}
+    if not partitions or partitions.get("total") is None:
+        return "?" if node.get("partitioned") else ""
+    return f"{count(partitions.get('cached') or 0)}/{count(partitions['total'])}"
+
+
+def state_line(summary: Mapping[str, int]) -> RenderableType:
+    """`2 stale, 5 cached`: nodes by state, what needs attention first, states of no node left out."""
+    names = [*STATE_ORDER, *(name for name in summary if name not in STATE_ORDER)]
+    parts = [(name, summary[name]) for name in names if summary.get(name)]
+    line = text("")
+    for place, (name, number) in enumerate(parts):
+        line.append_text(text(f"{', ' if place else ''}{count(number)} "))
+        line.append_text(state(name))
+    return line if parts else text("no nodes")
+
+
+def list_view(listed: Mapping[str, Any]) -> list[RenderableType]:
+    """`barca list`: the nodes, and the files that could not be loaded."""
+    rows = [
+        (str(node.get("kind")), str(node["id"]), freshness_text(node.get("freshness")), inputs_text(node))
+        for node in listed["nodes"]
+    ]
+    view: list[RenderableType] = [grid(("kind", "id", "freshness", "inputs"), rows)] if rows else []
+    return [*view, *errors_view(listed.get("load_errors") or ()), text(plural(listed["total"], "node"))]
+
+
+def freshness_text(freshness: Any) -> str:
+    """Freshness as one word or a cron expression."""
+    if isinstance(freshness, dict):
+        return str(freshness.get("cron") or freshness.get("kind") or "")
+    return str(freshness or "")
+
+
+def inputs_text(node: Mapping[str, Any]) -> str:
+    """The inputs of a node, by id."""
+    inputs = node.get("inputs") or ()
+    names = inputs.values() if isinstance(inputs, dict) else inputs
+    return listing([_input_name(name) for name in names], limit=8)
+
+
+def _input_name(name: Any) -> str:
+    return str(name.get("id") or name.get("source") or name) if isinstance(name, dict) else str(name)
+
+
+def errors_view(errors: Sequence[Mapping[str, Any]] | Iterable[Mapping[str, Any]]) -> list[RenderableType]:
+    """Files that could not be loaded, with the nodes that are lost."""
+    view: list[RenderableType] = []
+    for error in errors:
+        view.append(text(f"cannot load {error['file']}: {error['error']}", "red"))
+        if error.get("nodes"):
+            view.append(text(f"  without it: {listing(error['nodes'], limit=8)}", "red"))
+    return view
