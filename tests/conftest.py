@@ -1,0 +1,98 @@
+"""What every test may use: Hypothesis profiles, and a project in a temporary directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# the same examples in every run: a failure that nobody can repeat helps nobody
+settings.register_profile(
+    "dev", max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("ci", settings.get_profile("dev"), max_examples=100)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+class TemporaryProject:
+    """A project directory of its own, with an empty `barca.toml`, and ways to run it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.write("barca.toml", "")
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file, its common indentation removed; directories are made."""
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text).lstrip("\n"))
+        return path
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        """Replace text that stands in a file exactly once."""
+        path = self.root / name
+        text = path.read_text()
+        assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {name}"
+        path.write_text(text.replace(old, new))
+
+    def open(self, *files: str, executor: str = "inline", **options: Any) -> Any:
+        """A new `Project`, which reads the files as they are now."""
+        from barca import Project
+
+        return Project(self.root, [self.root / name for name in files], executor=executor, **options)
+
+    def get(self, targets: Any = None, **options: Any) -> Any:
+        """`get` of a new `Project`, inline; returns its `Result`."""
+        return self.open().get(targets, **options)
+
+    def ran(self, targets: Any = None, **options: Any) -> dict[str, int]:
+        """`get`, which must succeed: how many keys ran, for each node where some did."""
+        result = self.get(targets, **options).to_dict()
+        assert result["status"] == "success", result
+        steps = [step for step in result["steps"] if step["status"] in ("ran", "partial")]
+        return {
+            step["id"].rpartition(":")[2]: step["partitions"]["will_run"] if step.get("partitions") else 1
+            for step in steps
+        }
+
+    def cli(
+        self, *arguments: str, env: Mapping[str, str] | None = None, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """`barca ARGUMENTS` as a process of its own in the project directory."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("BARCA_")}
+        return subprocess.run(
+            [sys.executable, "-m", "barca", *arguments],
+            cwd=self.root,
+            env={**inherited, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    def cli_json(self, *arguments: str, **options: Any) -> Any:
+        """`cli`, which must succeed: what it printed, as JSON."""
+        done = self.cli(*arguments, "--json", **options)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> TemporaryProject:
+    """An empty project in a temporary directory."""
+    return TemporaryProject(tmp_path / "project")
+
+
+@pytest.fixture
+def make_project(tmp_path: Path) -> Callable[[str], TemporaryProject]:
+    """Empty projects by name, for tests that need several."""
+    return lambda name: TemporaryProject(tmp_path / name)
