@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PIPELINE = '''
+PIPELINE = """
 from barca import asset, collect, partitions
 
 @asset(partitions={"region": partitions(["emea", "apac"])})
@@ -21,7 +21,7 @@ def sales(region: str) -> dict:
 @asset(inputs={"all_sales": collect(sales)})
 def total(all_sales: list[dict]) -> int:
     return sum(sale["revenue"] for sale in all_sales)
-'''
+"""
 
 IMPORT = """
 import sys, barca
@@ -35,7 +35,13 @@ def run(command: list[str], directory: Path) -> str:
     """What a command prints; it must succeed."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(
-        command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        command,
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}\n{done.stdout}{done.stderr}")
