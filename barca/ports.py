@@ -74,8 +74,15 @@ class PackStore(Protocol):
         """As `write`, from the streaming engine."""
         ...
 
-    def scan(self, paths: Sequence[str], schema: pl.Schema | None = None) -> pl.LazyFrame:
-        """One lazy scan over packs; with `schema`, missing columns are null and others left out.
+    def scan(
+        self, paths: Sequence[str], schema: pl.Schema | None = None, path_column: str | None = None
+    ) -> pl.LazyFrame:
+        """One lazy scan over packs, in the order of `paths`.
+
+        Args:
+            paths: Packs to read.
+            schema: Columns wanted; missing ones are null and others left out. Default: of the first pack.
+            path_column: Adds a last String column of this name: the path of each row's pack, as given.
 
         Raises:
             FragmentError: A pack is missing, unreadable, or not the one that was written.
