@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from barca.render.grid import count, grid, state, text
-from barca.render.text import duration, plural, safe_lines, size, timestamp
+from barca.render.text import duration, plural, safe, safe_lines, size, timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
 
@@ -118,13 +118,8 @@ def _failures(steps: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
     return view
 
 
-def logs_view(lines: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
-    """`barca logs`: one line each, with time, step and, for stderr, its stream."""
-    if not lines:
-        return [text("no lines")]
-    view: list[RenderableType] = []
+def log_lines(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """`barca logs`: one line of text each: time, step, the stream where it is stderr, what was printed."""
     for line in lines:
-        error = line.get("stream") == "stderr"
-        head = text(f"{timestamp(line.get('ts'))} {line['node_id']}{' stderr' if error else ''} ", "dim")
-        view.append(head.append_text(text(line["line"], "red" if error else "not dim")))
-    return view
+        stream = " stderr" if line.get("stream") == "stderr" else ""
+        yield f"{timestamp(line.get('ts'))} {safe(line['node_id'])}{stream} | {safe(line['line'])}"

@@ -157,29 +157,42 @@ def outputs_view(output: Mapping[str, Any]) -> list[RenderableType]:
 # --- status and list --------------------------------------------------------------------------------
 
 
-STATUS_COLUMNS = ("state", "id", "keys", "last run", "time", "size", "why")
+def status_view(status: Mapping[str, Any], fields: Sequence[str] | None = None) -> list[RenderableType]:
+    """`barca status`: the state of each node, and the counts.
 
-
-def status_view(status: Mapping[str, Any]) -> list[RenderableType]:
-    """`barca status`: the state of each node, and the counts."""
-    rows = []
-    for node in status["nodes"]:
-        last = node.get("last_materialization") or {}
-        rows.append(
-            (
-                state((node.get("cache") or {}).get("state")),
-                str(node["id"]),
-                status_keys(node),
-                timestamp(last.get("created_at")),
-                duration(last.get("elapsed_seconds")),
-                size(last.get("size_bytes")),
-                status_why(node),
-            )
-        )
-    view: list[RenderableType] = [grid(STATUS_COLUMNS, rows, right=("keys", "time", "size"))] if rows else []
+    Args:
+        status: The JSON form, narrowed to the nodes to show.
+        fields: Fields of a node to show instead of the usual columns.
+    """
+    rows = [_status_row(node) for node in status["nodes"]]
+    view: list[RenderableType] = []
+    if fields:
+        view.append(grid(fields, [[_field(node.get(name)) for name in fields] for node in status["nodes"]]))
+    elif rows:
+        headings = ("state", "node", "keys", "last run (UTC)", "time", "size", "why")
+        view.append(grid(headings, rows, right=("keys", "time", "size")))
     if status.get("truncated"):
         view.append(text(f"{len(rows)} of {plural(status['total'], 'node')} shown; --all shows each", "dim"))
     return [*view, *errors_view(status.get("load_errors") or ()), state_line(status["summary"])]
+
+
+def _status_row(node: Mapping[str, Any]) -> Sequence[Any]:
+    last = node.get("last_materialization") or {}
+    return (
+        state((node.get("cache") or {}).get("state")),
+        str(node["id"]),
+        status_keys(node),
+        timestamp(last.get("created_at")),
+        duration(last.get("elapsed_seconds")),
+        size(last.get("size_bytes")),
+        status_why(node),
+    )
+
+
+def _field(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {part}" for name, part in value.items() if part not in (None, [], {}))
+    return "" if value is None else str(value)
 
 
 def status_keys(node: Mapping[str, Any]) -> str:

@@ -1,0 +1,111 @@
+"""The `barca` command: its subcommands, and the boundary that turns errors into messages and exit codes."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from barca.cli import about, computing, looking_back, viewing
+from barca.cli.output import mode_of, report, write
+from barca.errors import BarcaError, Cancelled, StoreError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Typer ships its own copy of click since 0.21: the base of all it raises for a wrong command line.
+CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(
+    name="barca",
+    help="Compute only what changed, per partition key.",
+    rich_markup_mode=None,
+    no_args_is_help=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("get")(computing.get)
+app.command("run")(computing.run)
+app.command("plan")(viewing.plan)
+app.command("list")(viewing.list_nodes)
+app.command("status")(viewing.status)
+app.command("history")(looking_back.history)
+app.command("logs")(looking_back.logs)
+app.command("docs")(about.docs)
+app.command("version")(about.version)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        write(sys.stdout, f"barca {about.version_text()}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def shared(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Compute only what changed, per partition key.
+
+    stdout holds the result only: tables in a terminal, JSON in a pipe. Exit codes: 0 fine, 1 a step failed,
+    2 wrong usage or a file that does not load, 3 the store or the machine failed, 130 interrupted.
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line.
+
+    Args:
+        arguments: What follows `barca`; none shows the help.
+
+    Returns:
+        The exit code.
+    """
+    words = list(arguments) or ["--help"]
+    try:
+        code = typer.main.get_command(app).main(words, prog_name="barca", standalone_mode=False)
+    except BaseException as raised:
+        if isinstance(raised, SystemExit):
+            return raised.code if isinstance(raised.code, int) else int(raised.code is not None)
+        return report(as_barca_error(raised), mode_of(words))
+    if code == 130:
+        return report(Cancelled("interrupted"), mode_of(words))
+    return code if isinstance(code, int) else 0
+
+
+def as_barca_error(raised: BaseException) -> BarcaError:
+    """Whatever ended a command, as an error of the tree."""
+    if isinstance(raised, BarcaError):
+        return raised
+    if isinstance(raised, CommandLineError):
+        return _usage_error(raised)
+    if isinstance(raised, KeyboardInterrupt | typer.Abort):
+        return Cancelled("interrupted")
+    return StoreError(
+        f"unexpected {type(raised).__name__}: {raised}",
+        code="internal",
+        traceback="".join(traceback.format_exception(raised)),
+        remediation="this is a fault of barca, not of the project; report it with the traceback",
+    )
+
+
+def _usage_error(raised: Any) -> UsageError:
+    """What the parser refused, with the closest option."""
+    context = getattr(raised, "ctx", None)
+    command = context.command_path if context else "barca"
+    hint = f"`{command} --help` shows what it takes"
+    option = getattr(raised, "option_name", None)
+    if option and context:
+        known = [name for parameter in context.command.params for name in parameter.opts if name[0] == "-"]
+        hint = f"{did_you_mean(option, known, limit=30)}; {hint}"
+    return UsageError(_message(raised), code="command_line", remediation=hint)
+
+
+def _message(raised: Any) -> str:
+    # The message of an unknown option lists guesses that the hint gives better.
+    told = raised.message if getattr(raised, "option_name", None) else raised.format_message()
+    return " ".join(str(told).split())

@@ -1,0 +1,275 @@
+"""`barca get` and `barca run`: compute, show the result, or show what would be computed."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from barca.cli import options as opt
+from barca.cli.arguments import names, parse_batch, parse_partition, pick, several_of, split_positionals
+from barca.cli.output import Mode, choose_mode, emit_json, emit_lines, emit_view, report, write
+from barca.cli.session import listening, open_project
+from barca.errors import BarcaError, StepFailed, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from barca.project import Project
+    from barca.render.progress import ProgressListener
+
+RESULT_FIELDS = (
+    "status", "run_id", "elapsed_seconds", "phases", "steps_executed", "steps", "final_output", "targets",
+    "warnings", "failed_node", "error", "partition_selection",
+)  # fmt: skip
+RUN_HINT = "write `barca run TASK [FILES...]`; `barca list` shows the tasks, `barca get` computes assets"
+PLAN_FIELDS = ("dry_run", "steps", "summary", "warnings", "partition_selection")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One `get` or `run` as asked for.
+
+    Attributes:
+        targets: Names or ids; `None` for every asset and sensor.
+        files: Project files and directories; empty for all.
+        computing: Keyword arguments that `get`, `run` and `plan` share.
+        mode: Form of the output.
+        output: `path`, `value`, or `None` for the form's own.
+        fields: Fields asked for, or `None` for all.
+        executor: Executor asked for.
+        env: Environment of `barca.toml` asked for.
+    """
+
+    targets: list[str] | None
+    files: list[Path]
+    computing: dict[str, Any]
+    mode: Mode
+    output: str | None
+    fields: list[str] | None
+    executor: str | None
+    env: str | None
+
+    @property
+    def title(self) -> str:
+        """The targets as people read them."""
+        return ", ".join(self.targets) if self.targets else "every asset and sensor"
+
+
+def get(
+    words: opt.Words = None,
+    partition: opt.Partition = None,
+    batch: opt.Batch = None,
+    refresh: opt.Refresh = None,
+    no_cascade: opt.NoCascade = False,
+    refresh_all: opt.RefreshAll = False,
+    dry_run: opt.DryRun = False,
+    env: opt.Env = None,
+    as_json: opt.Json = False,
+    pretty: opt.Pretty = False,
+    output: opt.Output = None,
+    fields: opt.Fields = None,
+    executor: opt.ExecutorName = None,
+) -> int:
+    """Compute what is stale of the targets and give their results."""
+    targets, paths = split_positionals(words or ())
+    request = Request(
+        targets=targets,
+        files=paths,
+        computing=_computing(partition, batch, refresh, no_cascade=no_cascade, refresh_all=refresh_all),
+        mode=choose_mode(as_json=as_json, pretty=pretty),
+        output=_output(output, dry_run=dry_run),
+        fields=_fields(fields, dry_run=dry_run),
+        executor=executor,
+        env=env,
+    )
+    return _dry_run(request) if dry_run else _compute("get", request)
+
+
+def run(
+    words: opt.Words = None,
+    partition: opt.Partition = None,
+    batch: opt.Batch = None,
+    refresh: opt.Refresh = None,
+    no_cascade: opt.NoCascade = False,
+    refresh_all: opt.RefreshAll = False,
+    dry_run: opt.DryRun = False,
+    env: opt.Env = None,
+    as_json: opt.Json = False,
+    pretty: opt.Pretty = False,
+    output: opt.Output = None,
+    fields: opt.Fields = None,
+    executor: opt.ExecutorName = None,
+) -> int:
+    """Run a task, after what it reads."""
+    targets, paths = split_positionals(words or ())
+    if targets is None or len(targets) != 1:
+        raise UsageError("run takes one task", code="missing_task", remediation=RUN_HINT)
+    request = Request(
+        targets=targets,
+        files=paths,
+        computing=_computing(partition, batch, refresh, no_cascade=no_cascade, refresh_all=refresh_all),
+        mode=choose_mode(as_json=as_json, pretty=pretty),
+        output=_output(output, dry_run=dry_run),
+        fields=_fields(fields, dry_run=dry_run),
+        executor=executor,
+        env=env,
+    )
+    return _dry_run(request) if dry_run else _compute("run", request)
+
+
+# --- what was asked for -----------------------------------------------------------------------------
+
+
+def _computing(
+    partition: Sequence[str] | None,
+    batch: Sequence[str] | None,
+    refresh: str | None,
+    *,
+    no_cascade: bool,
+    refresh_all: bool,
+) -> dict[str, Any]:
+    refreshed = names(refresh)
+    if refresh is not None and not refreshed:
+        raise UsageError("--refresh names no node", remediation="write --refresh scored,report")
+    return {
+        "partition": parse_partition(partition or ()),
+        "batch": parse_batch(batch or ()),
+        "refresh": refreshed or None,
+        "refresh_all": refresh_all,
+        "cascade": not no_cascade,
+    }
+
+
+def _output(output: str | None, *, dry_run: bool) -> str | None:
+    if output and dry_run:
+        raise UsageError(
+            "-o says what to print of a result, and a dry run has none",
+            remediation="leave out -o or --dry-run",
+        )
+    return output
+
+
+def _fields(fields: str | None, *, dry_run: bool) -> list[str] | None:
+    return several_of("--fields", fields, PLAN_FIELDS if dry_run else RESULT_FIELDS)
+
+
+# --- computing --------------------------------------------------------------------------------------
+
+
+def _dry_run(request: Request) -> int:
+    with listening() as listener:
+        project = open_project(request.files, env=request.env, listener=listener)
+        plan = project.plan(request.targets, **request.computing).to_dict()
+        _warn(plan, listener)
+    if request.fields:
+        _emit_fields(pick(plan, request.fields), request.mode)
+    elif request.mode == "json":
+        emit_json(plan)
+    else:
+        from barca.render.tables import plan_view
+
+        emit_view(plan_view(plan, request.title))
+    return 0
+
+
+def _compute(verb: Literal["get", "run"], request: Request) -> int:
+    with listening() as listener:
+        project = open_project(request.files, env=request.env, listener=listener)
+        result = _result(verb, project, request)
+        document = result.to_dict(output="value" if request.output == "value" else "pointer")
+        _warn(document, listener)
+    _emit_result(request, document, result)
+    _note_unlisted(document)
+    if result.status == "success":
+        return 0
+    return report(result.error or _failure(document), request.mode)
+
+
+def _result(verb: str, project: Project, request: Request) -> Any:
+    executor = request.executor or project.config.executor or "processes"
+    if verb == "run":
+        return project.run(request.targets, executor=executor, **request.computing)
+    return project.get(request.targets, executor=executor, **request.computing)
+
+
+def _warn(document: Mapping[str, Any], listener: ProgressListener) -> None:
+    """Show the warnings that no event brought."""
+    for warning in document.get("warnings") or ():
+        listener.warn(warning)
+
+
+def _failure(document: Mapping[str, Any]) -> BarcaError:
+    from barca.render.html import error_message
+
+    message = error_message(document.get("error") or f"the run ended {document['status']}")
+    return StepFailed(message, node=document.get("failed_node"))
+
+
+# --- showing ----------------------------------------------------------------------------------------
+
+
+def _emit_result(request: Request, document: Mapping[str, Any], result: Any) -> None:
+    if request.output == "path":
+        emit_lines(paths(document))
+    elif request.fields:
+        _emit_fields(pick(document, request.fields), request.mode)
+    elif request.mode == "json":
+        emit_json(document)
+    else:
+        from barca.cli.showing import result_parts
+
+        emit_view(result_parts(document, result, request.title, values=request.output == "value"))
+
+
+def _emit_fields(document: Mapping[str, Any], mode: Mode) -> None:
+    if mode == "json":
+        emit_json(document)
+        return
+    from barca.cli.output import to_json
+    from barca.render.grid import grid
+
+    rows = [(name, value if isinstance(value, str) else to_json(value)) for name, value in document.items()]
+    emit_view([grid(("field", "value"), rows)])
+
+
+def outputs(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Target to its output; one entry named `""` when the run had a single target."""
+    return document.get("targets") or {"": document.get("final_output")}
+
+
+def paths(document: Mapping[str, Any]) -> Iterator[str]:
+    """One line per key: the path, and `#<display key>` where the file holds more than that key."""
+    for output in outputs(document).values():
+        if isinstance(output, dict):
+            keyed = listed["outputs"] if (listed := output.get("_barca_partitions")) else output
+            pointers = {"": keyed} if "_barca_artifact" in keyed else keyed
+            yield from _path_lines(pointers)
+
+
+def _path_lines(pointers: Mapping[str, Any]) -> Iterator[str]:
+    from barca.render.text import safe
+
+    artifacts = {
+        key: pointer["_barca_artifact"]
+        for key, pointer in pointers.items()
+        if isinstance(pointer, dict) and "_barca_artifact" in pointer
+    }
+    seen: dict[str, int] = {}
+    for artifact in artifacts.values():
+        seen[artifact["path"]] = seen.get(artifact["path"], 0) + 1
+    for key, artifact in artifacts.items():
+        shared = artifact.get("shared", seen[artifact["path"]] > 1 or bool(artifact.get("row_offset")))
+        yield safe(f"{artifact['path']}#{key}" if key and shared else artifact["path"])
+
+
+def _note_unlisted(document: Mapping[str, Any]) -> None:
+    """Say on stderr how many keys the result does not list."""
+    from barca.render.text import safe
+
+    for output in outputs(document).values():
+        listed = output.get("_barca_partitions") if isinstance(output, dict) else None
+        if listed and (missing := listed["keys"] - len(listed["outputs"])) > 0:
+            note = f"{missing:,} of {listed['keys']:,} keys not listed ({listed['cached']:,} cached)"
+            write(sys.stderr, f"note: {note}: {safe(listed.get('hint') or 'name keys with --partition')}\n")

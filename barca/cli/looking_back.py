@@ -1,0 +1,76 @@
+"""`barca history` and `barca logs`: what was run, and what steps printed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from barca.cli import options as opt
+from barca.cli.arguments import one_of
+from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view
+from barca.cli.session import open_project
+from barca.errors import UsageError
+
+RUN_STATUSES = ("running", "success", "failed", "cancelled", "interrupted")
+
+RunId = Annotated[str | None, typer.Argument(metavar="[RUN_ID]", help="A run, as history lists it.")]
+
+
+def history(
+    run_id: RunId = None,
+    limit: opt.Limit = None,
+    everything: opt.All = False,
+    status: Annotated[
+        str | None,
+        typer.Option("--status", metavar="S", help=f"Only runs that are {', '.join(RUN_STATUSES)}."),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", metavar="T", help="Only runs of this target.")
+    ] = None,
+    as_json: opt.Json = False,
+    pretty: opt.Pretty = False,
+) -> None:
+    """List runs, or show the steps and calls of one."""
+    mode = choose_mode(as_json=as_json, pretty=pretty)
+    if run_id and (status or target):
+        raise UsageError(
+            "--status and --target choose among runs; a run is named already",
+            remediation="leave out the run id or the options",
+        )
+    narrowing: dict[str, Any] = {
+        "target": target,
+        "status": one_of("--status", status, RUN_STATUSES) if status else None,
+    }
+    if limit or everything:
+        narrowing["limit"] = None if everything else limit
+    found = open_project().history(run_id, **narrowing)
+    if mode == "json":
+        emit_json(found)
+        return
+    from barca.render.records import history_view, run_view
+
+    emit_view(run_view(found) if run_id else history_view(found))
+
+
+def logs(
+    run_id: RunId = None,
+    step: Annotated[
+        str | None,
+        typer.Option("--step", metavar="NODE|NODE[KEY]", help="Only this node, or this key of it."),
+    ] = None,
+    stream: Annotated[
+        Literal["stdout", "stderr"] | None, typer.Option("--stream", help="Only this stream.")
+    ] = None,
+    as_json: opt.Json = False,
+    pretty: opt.Pretty = False,
+) -> None:
+    """Show what steps printed, in the last run or the one named."""
+    mode = choose_mode(as_json=as_json, pretty=pretty)
+    lines = open_project().logs(run_id, step=step, stream=stream)
+    if mode == "json":
+        emit_json(lines)
+        return
+    from barca.render.records import log_lines
+
+    emit_lines(log_lines(lines))

@@ -1,0 +1,68 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TARGET[,TARGET] FILES",
+        help="Node names or ids, then project files or directories. Without files: every .py file under "
+        "the project root that imports barca.",
+        show_default=False,
+    ),
+]
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="FILES", help="Project files or directories.", show_default=False),
+]
+Partition = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--partition",
+        metavar="DIM=V[,V]",
+        help="Only these keys (repeatable); or a JSON object.",
+        show_default=False,
+    ),
+]
+Batch = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--batch",
+        metavar="V|NODE=V",
+        help="Keys per call: all, none or a number; NODE=V for one node (repeatable).",
+        show_default=False,
+    ),
+]
+Refresh = Annotated[
+    str | None, typer.Option("--refresh", metavar="A,B", help="Run these nodes again.", show_default=False)
+]
+NoCascade = Annotated[
+    bool, typer.Option("--no-cascade", help="Refresh the named nodes only, not what reads them.")
+]
+RefreshAll = Annotated[bool, typer.Option("--refresh-all", help="Run everything again.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would run and why; run nothing.")]
+Env = Annotated[
+    str | None,
+    typer.Option("--env", metavar="NAME", help="Environment of barca.toml to run in.", show_default=False),
+]
+Output = Annotated[
+    Literal["path", "value"] | None,
+    typer.Option(
+        "-o", "--output", help="Print one path per key, or the values themselves.", show_default=False
+    ),
+]
+Fields = Annotated[
+    str | None, typer.Option("--fields", metavar="A,B", help="Only these fields.", show_default=False)
+]
+ExecutorName = Annotated[
+    Literal["inline", "processes"] | None,
+    typer.Option("--executor", help="Where steps run.", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON, even in a terminal.")]
+Pretty = Annotated[bool, typer.Option("--pretty", help="Tables, even in a pipe.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.", show_default=False)]
+All = Annotated[bool, typer.Option("--all", help="However many there are.")]

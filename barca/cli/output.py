@@ -1,0 +1,193 @@
+"""Where output goes and in which form: JSON or tables on stdout, everything else on stderr, exit codes.
+
+Rich is imported only when a table, a bar or a human error is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import math
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+from barca.errors import BarcaError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rich.console import Console, RenderableType
+
+Mode = Literal["json", "pretty"]
+
+EXIT_CODES = {"usage": 2, "step_failed": 1, "infra": 3, "cancelled": 130}
+"""Exit code of each error kind; 0 is success."""
+
+
+# --- the mode ---------------------------------------------------------------------------------------
+
+
+def choose_mode(*, as_json: bool, pretty: bool) -> Mode:
+    """JSON or tables: what the options say, else `BARCA_OUTPUT`, else tables in a terminal.
+
+    Raises:
+        UsageError: Both options, or an unknown `BARCA_OUTPUT`.
+    """
+    if as_json and pretty:
+        raise UsageError("--json and --pretty exclude each other", remediation="give one of them")
+    wanted = os.environ.get("BARCA_OUTPUT", "")
+    if as_json or pretty:
+        return "json" if as_json else "pretty"
+    if wanted in ("json", "pretty"):
+        return "json" if wanted == "json" else "pretty"
+    if wanted:
+        raise UsageError(f"BARCA_OUTPUT is `{wanted}`", remediation=did_you_mean(wanted, ("json", "pretty")))
+    return "pretty" if sys.stdout.isatty() else "json"
+
+
+def mode_of(arguments: Sequence[str]) -> Mode:
+    """The mode of a command line that may not parse, for reporting what is wrong with it."""
+    try:
+        return choose_mode(as_json="--json" in arguments, pretty="--pretty" in arguments)
+    except UsageError:
+        return "pretty" if sys.stderr.isatty() else "json"
+
+
+# --- writing ----------------------------------------------------------------------------------------
+
+
+def write(stream: TextIO, text: str) -> None:
+    """Write and flush; a reader that has gone away, as `head` does, is no error."""
+    try:
+        try:
+            stream.write(text)
+        except UnicodeEncodeError:
+            encoding = stream.encoding or "ascii"
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:
+        _silence(stream)
+
+
+def _silence(stream: TextIO) -> None:
+    """Send what is still to be written to nowhere, so that the interpreter's last flush is quiet too."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def emit_json(document: Any) -> None:
+    """The result as one line of JSON on stdout."""
+    write(sys.stdout, to_json(document) + "\n")
+
+
+def emit_lines(lines: Iterable[str]) -> None:
+    """The result as plain lines on stdout."""
+    write(sys.stdout, "".join(f"{line}\n" for line in lines))
+
+
+def emit_view(view: Iterable[RenderableType]) -> None:
+    """The result as tables on stdout."""
+    write(sys.stdout, drawn(view, console(sys.stdout)))
+
+
+def console(stream: TextIO) -> Console:
+    """A rich console that takes text literally."""
+    from rich.console import Console
+
+    return Console(file=stream, markup=False, emoji=False, highlight=False)
+
+
+def drawn(view: Iterable[RenderableType], on: Console) -> str:
+    """What a console would write, as text."""
+    with on.capture() as capture:
+        for part in view:
+            on.print(part)
+    return capture.get()
+
+
+# --- JSON -------------------------------------------------------------------------------------------
+
+
+def to_json(document: Any) -> str:
+    """One line of ASCII JSON.
+
+    Numbers that JSON does not have (NaN, infinities) become null; dates and times ISO texts, other values
+    their text.
+    """
+    try:
+        return json.dumps(document, default=_plain, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(document), default=lambda value: _finite(_plain(value)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, dt.timedelta):
+        return value.total_seconds()
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)
+    return str(value)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+# --- errors -----------------------------------------------------------------------------------------
+
+
+def exit_code(error: BarcaError) -> int:
+    """The exit code of an error's kind."""
+    return EXIT_CODES[error.kind]
+
+
+def error_document(error: BarcaError) -> dict[str, Any]:
+    """An error as the JSON object that scripts read; fields that are not set are left out, but the first."""
+    return {
+        "error": error.message,
+        "code": error.code,
+        "kind": error.kind,
+        "remediation": error.remediation,
+        **{name: value for name, value in error.fields().items() if name not in ("code", "remediation")},
+    }
+
+
+def report(error: BarcaError, mode: Mode) -> int:
+    """Write an error to stderr in the mode's form. Returns its exit code."""
+    if mode == "json":
+        write(sys.stderr, to_json(error_document(error)) + "\n")
+    else:
+        write(sys.stderr, drawn(error_view(error_document(error)), console(sys.stderr)))
+    return exit_code(error)
+
+
+def error_view(error: Mapping[str, Any]) -> list[RenderableType]:
+    """An error for people: what happened and where, the user's traceback, what to do."""
+    from rich.text import Text
+
+    from barca.render.text import safe_lines
+
+    node, key = error.get("node"), error.get("key")
+    step = f"{node}[{key}]" if node and key else node or ""
+    place = ":".join(str(error[name]) for name in ("file", "line") if error.get(name) is not None)
+    where = [part for part in (place, step) if part and part not in error["error"]]
+    message = safe_lines(": ".join([*where, error["error"]]))
+    view: list[RenderableType] = [Text("error: ", style="bold red").append(message, style="not bold default")]
+    if error.get("traceback"):
+        view.append(Text(safe_lines(error["traceback"].rstrip()), style="dim"))
+    if error.get("remediation"):
+        view.append(Text(f"hint: {safe_lines(error['remediation'])}"))
+    return view

@@ -1,0 +1,116 @@
+"""`barca plan`, `barca list` and `barca status`: what there is, and what would happen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from barca.cli import options as opt
+from barca.cli.arguments import files, parse_batch, parse_partition, pick, several_of, split_positionals
+from barca.cli.output import choose_mode, emit_json, emit_view
+from barca.cli.session import listening, open_project
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STATES = ("cached", "stale", "never_run", "partial", "unknown", "always_runs", "blocked")
+QUIET_STATES = ("cached", "always_runs")
+STATUS_FIELDS = (
+    "id", "name", "kind", "partitioned", "cache", "partitions", "last_materialization", "shape", "inputs",
+    "env",
+)  # fmt: skip
+STATUS_LIMIT = 100
+
+
+def plan(
+    words: opt.Words = None,
+    partition: opt.Partition = None,
+    batch: opt.Batch = None,
+    env: opt.Env = None,
+    as_json: opt.Json = False,
+    pretty: opt.Pretty = False,
+) -> None:
+    """Show the phases and steps of a run, cached or not."""
+    mode = choose_mode(as_json=as_json, pretty=pretty)
+    targets, paths = split_positionals(words or ())
+    with listening() as listener:
+        project = open_project(paths, env=env, listener=listener)
+        selection = parse_partition(partition or ())
+        phases = project.plan(targets, partition=selection, batch=parse_batch(batch or ())).phases()
+        for warning in phases.get("warnings") or ():
+            listener.warn(warning)
+    if mode == "json":
+        emit_json(phases)
+        return
+    from barca.render.tables import phases_view
+
+    emit_view(phases_view(phases))
+
+
+def list_nodes(
+    words: opt.Files = None, env: opt.Env = None, as_json: opt.Json = False, pretty: opt.Pretty = False
+) -> None:
+    """List the nodes, and the files that cannot be loaded."""
+    mode = choose_mode(as_json=as_json, pretty=pretty)
+    listed = open_project(files(words or ()), env=env).list_nodes()
+    if mode == "json":
+        emit_json(listed)
+        return
+    from barca.render.tables import list_view
+
+    emit_view(list_view(listed))
+
+
+def status(
+    words: opt.Words = None,
+    state: Annotated[
+        str | None,
+        typer.Option("--state", metavar="S[,S]", help=f"Only these states: {', '.join(STATES)}."),
+    ] = None,
+    problems: Annotated[bool, typer.Option("--problems", help="Only nodes that are not up to date.")] = False,
+    limit: opt.Limit = None,
+    everything: opt.All = False,
+    fields: opt.Fields = None,
+    env: opt.Env = None,
+    as_json: opt.Json = False,
+    pretty: opt.Pretty = False,
+) -> None:
+    """Show whether each node is up to date, and why not."""
+    mode = choose_mode(as_json=as_json, pretty=pretty)
+    states = several_of("--state", state, STATES)
+    chosen = several_of("--fields", fields, STATUS_FIELDS)
+    targets, paths = split_positionals(words or ())
+    with listening() as listener:
+        found = open_project(paths, env=env, listener=listener).status(targets).to_dict()
+    most = None if everything else limit or STATUS_LIMIT
+    narrowed = narrow(found, states=states, problems=problems, limit=most)
+    if mode == "json":
+        emit_json(
+            {**narrowed, "nodes": [pick(node, chosen) for node in narrowed["nodes"]]} if chosen else narrowed
+        )
+        return
+    from barca.render.tables import status_view
+
+    emit_view(status_view(narrowed, fields=chosen))
+
+
+def narrow(
+    found: Mapping[str, Any], *, states: list[str] | None, problems: bool, limit: int | None
+) -> dict[str, Any]:
+    """The nodes of a status that were asked for; its summary keeps counting every node.
+
+    `total` counts the nodes asked for, `truncated` tells whether the limit left some of them out.
+    """
+    wanted = [
+        node
+        for node in found["nodes"]
+        if (states is None or node["cache"]["state"] in states) and not (problems and _quiet(node))
+    ]
+    nodes = wanted if limit is None else wanted[:limit]
+    return {**found, "nodes": nodes, "total": len(wanted), "truncated": len(nodes) < len(wanted)}
+
+
+def _quiet(node: Mapping[str, Any]) -> bool:
+    failed = (node.get("last_materialization") or {}).get("status") == "failed"
+    return node["cache"]["state"] in QUIET_STATES and not failed
