@@ -8,7 +8,7 @@ of the pack in its store, `node`, the `polars` version that wrote it, and what t
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -19,29 +19,11 @@ if TYPE_CHECKING:
 
     from barca._typing import NodeId
 
-
-class WriteOptions(TypedDict):
-    """Keyword arguments of `write_parquet` and `sink_parquet`."""
-
-    compression: Literal["zstd"]
-    compression_level: int
-    statistics: bool
-    row_group_size: int
-
-
 ENTRY: Final = "barca"
 """Name of the footer's metadata entry."""
 
 PACK_VERSION: Final = 1
 """Raised when packs change so that older code would misread them."""
-
-WRITE_OPTIONS: Final[WriteOptions] = {
-    "compression": "zstd",
-    "compression_level": 3,
-    "statistics": True,
-    "row_group_size": 20_000,
-}
-"""How every pack is written: with equal rows in one chunk, one Polars version writes equal bytes."""
 
 
 def footer(node: NodeId, path: str, **fields: Any) -> dict[str, str]:
