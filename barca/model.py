@@ -185,7 +185,7 @@ class Definition(Generic[P, R]):
         weight: Share of the run's capacity one call takes.
         cutoff: Whether consumers fold in this node's digests instead of its run hashes.
         deterministic: Whether equal inputs give equal results; if not, consumers fold in digests too.
-        engine: Engine that collects a returned LazyFrame.
+        engine: Engine that collects a returned LazyFrame; `None` is the project's, else `in-memory`.
         description: Free text.
         tags: Free labels.
         sinks: Declared sinks, outermost first.
@@ -208,7 +208,7 @@ class Definition(Generic[P, R]):
     weight: int = 1
     cutoff: bool = False
     deterministic: bool = True
-    engine: Engine = "in-memory"
+    engine: Engine | None = None
     description: str | None = None
     tags: tuple[str, ...] = ()
     sinks: tuple[SinkSpec, ...] = ()

@@ -67,7 +67,7 @@ def calls(
     """
     keys = running.sort(ORDINAL)
     if batch is None:
-        return keys.select(pl.lit(None, pl.String).alias(CALL), KEY, ORDINAL).cast(dict(CALLS))
+        return keys.select(pl.lit(None, pl.String).alias(CALL), KEY, ORDINAL)
     if batch == "all":
         grouped, size = keys.with_columns(pl.lit("").alias(_GROUP)), None
     elif isinstance(batch, Batches):

@@ -20,7 +20,9 @@ from barca.plan.needs import with_needed
 from barca.plan.select import skipped_nodes
 from barca.schemas import (
     CALLS,
+    DECISION,
     DIGEST,
+    FRAGMENTS,
     KEY,
     MATERIALIZATIONS,
     NEEDED,
@@ -28,7 +30,6 @@ from barca.schemas import (
     REASON,
     RUN_HASH,
     STATE,
-    WANTED,
     dimensions,
     empty,
 )
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from barca.graph import Edge, Node
     from barca.plan.edges import Part
     from barca.plan.inputs import PlanInputs
+
+
+_UNDECIDED = pl.Schema({**DECISION, **{name: FRAGMENTS[name] for name in FRAGMENT}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def undecided(node: Node, reason: str, detail: str, awaits: frozenset[NodeId]) -
         reason=reason,
         detail=detail,
         awaits=awaits,
-        decision=empty(WANTED),
+        decision=empty(_UNDECIDED),
         calls=empty(CALLS),
     )
 
@@ -98,7 +102,7 @@ def _skipped(node: Node, why: str) -> NodePlan:
         state="skipped",
         reason="partition_selection",
         detail=f"{why}; run without --partition to update it",
-        decision=empty(WANTED),
+        decision=empty(_UNDECIDED),
         calls=empty(CALLS),
     )
 

@@ -1,0 +1,65 @@
+"""What happens to keys whose call failed: again in smaller calls, again after a pause, or given up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from barca.exec.queues import Ready
+from barca.schemas import KEY
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from barca.model import Definition
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What to do with failed keys.
+
+    Attributes:
+        again: Calls to make, each with its attempt number.
+        delay: Seconds to wait before them.
+        given_up: Whether the keys have failed for good; then `again` is empty.
+    """
+
+    again: tuple[Ready, ...] = ()
+    delay: float = 0.0
+    given_up: bool = False
+
+
+def next_attempt(
+    definition: Definition[..., object], keys: pl.DataFrame, attempt: int, *, whole: bool, call_keys: int
+) -> Next:
+    """Decide about failed keys of one call.
+
+    A batched call that failed as a whole is made again in two halves, down to single keys, whatever the
+    node's `retries`: one bad key must not fail the others. A single key, and a key that failed alone,
+    has `retries` attempts in all, those in larger calls counted.
+
+    Args:
+        definition: The node's.
+        keys: The failed keys, frame of `schemas.WORK_KEYS` plus `dim:` columns.
+        attempt: The attempt that failed, from 1.
+        whole: Whether the call failed as a whole.
+        call_keys: How many keys the call had.
+    """
+    if whole and call_keys > 1:
+        half = max(1, min((keys.height + 1) // 2, call_keys // 2))
+        parts = tuple(Ready(keys.slice(start, half), attempt + 1) for start in range(0, keys.height, half))
+        return Next(parts)
+    if attempt < definition.retries:
+        return Next((Ready(keys, attempt + 1),), definition.retry_backoff * attempt)
+    return Next(given_up=True)
+
+
+def split_begun(keys: pl.DataFrame, begun: tuple[str, ...]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """One-key calls of a worker that died: the key it was on, and the others, which run again.
+
+    A worker that died before its first key is taken to have died on it, so that one that always dies
+    comes to an end.
+    """
+    culprit = begun[-1] if begun else keys.item(0, KEY)
+    own = keys.get_column(KEY) == culprit
+    return keys.filter(own), keys.filter(~own)

@@ -1,0 +1,73 @@
+"""What a run came to, per node and in all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import polars as pl
+
+    from barca._typing import NodeId
+    from barca.plan.inputs import NodePlan, Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReport:
+    """How one node ended.
+
+    Attributes:
+        plan: Its plan.
+        ran: Keys that ran and have a result.
+        failed: `key` of the keys that ran and failed.
+        blocked: `key` of the keys that did not run because the same key of an input has no result.
+        blocked_by: The first input that blocked one.
+        skipped: Why the node did not run as a whole: an entry of `schemas.REASONS` and a detail.
+        fragments: `schemas.FRAGMENTS` of every key with a result, stored before or now.
+    """
+
+    plan: NodePlan
+    ran: int
+    failed: pl.DataFrame
+    blocked: pl.DataFrame
+    blocked_by: NodeId | None
+    skipped: tuple[str, str] | None
+    fragments: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The first key that failed."""
+
+    node: NodeId
+    key: str
+    error_type: str
+    message: str
+    traceback: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """How a run ended.
+
+    Attributes:
+        run_id: The run.
+        status: `success`, `failed` or `cancelled`.
+        plan: The last plan.
+        nodes: Per node of the cone.
+        failure: The first failure, if any.
+        elapsed_seconds: Wall time.
+        works: Calls and chunks of one-key calls that were made.
+        warnings: For people.
+    """
+
+    run_id: str
+    status: str
+    plan: Plan
+    nodes: Mapping[NodeId, NodeReport]
+    failure: Failure | None
+    elapsed_seconds: float
+    works: int
+    warnings: Sequence[str] = field(default_factory=tuple)

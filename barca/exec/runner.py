@@ -1,0 +1,474 @@
+"""Obeying a plan: start what may start, keep what succeeded, try again what failed, commit as it goes."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from barca import events
+from barca.errors import Cancelled
+from barca.exec.attempts import next_attempt, split_begun
+from barca.exec.queues import NodeQueue, Ready
+from barca.exec.records import call_row, definition_row, materialization_rows
+from barca.exec.report import Failure, NodeReport, RunReport
+from barca.model import WorkerDied
+from barca.partitions import display_text
+from barca.schemas import (
+    ATTEMPTS,
+    DEFINITION_HASH,
+    ELAPSED_SECONDS,
+    ERROR_MESSAGE,
+    ERROR_TYPE,
+    FRAGMENTS,
+    KEY,
+    MATERIALIZATIONS,
+    NODE,
+    OUTCOMES,
+    STATUS,
+    TRACEBACK,
+    empty,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from barca._typing import NodeId
+    from barca.model import Work, WorkResult
+    from barca.plan.inputs import NodePlan, Plan
+    from barca.ports import Clock, Executor, LedgerWriter, Listener
+
+BUDGET_SECONDS: Final = 0.5
+"""A chunk of one-key calls hands back what it has not begun after so long."""
+
+CHUNK_KEYS: Final = 20_000
+"""At most so many one-key calls travel together."""
+
+OWN_FILE_KEYS: Final = 1_000
+"""A node that computes at most so many one-key calls in a run writes a file for each."""
+
+POLL_SECONDS: Final = 0.2
+SHOWN_FAILURES: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPorts:
+    """What a run needs from outside.
+
+    Attributes:
+        executor: Runs works.
+        writer: The ledger's writing side.
+        clock: The time.
+        listener: Receives events.
+        replan: Decides again, given the nodes that settled and the ledger rows they got in this run.
+        make_work: Describes a work: node, keys, attempt, fragments each source holds, and whether one-key
+            fragments share a pack.
+        capacity: Sum of weights that may run at once.
+    """
+
+    executor: Executor
+    writer: LedgerWriter
+    clock: Clock
+    listener: Listener
+    replan: Callable[[frozenset[NodeId], dict[NodeId, pl.DataFrame]], Plan]
+    make_work: Callable[..., Work]
+    capacity: int
+
+
+class Runner:
+    """One run of one plan. Use once: `Runner(run_id, plan, ports).run()`."""
+
+    def __init__(self, run_id: str, plan: Plan, ports: RunPorts) -> None:
+        self._run_id = run_id
+        self._plan = plan
+        self._ports = ports
+        self._queues: dict[NodeId, NodeQueue] = {}
+        self._skipped: dict[NodeId, tuple[str, str]] = {}
+        self._settled: set[NodeId] = set()
+        self._rows: dict[NodeId, list[pl.DataFrame]] = {}
+        self._delayed: list[tuple[float, int, NodeId, tuple[Ready, ...]]] = []
+        self._numbers = itertools.count(1)
+        self._ticket = itertools.count()
+        self._weight = 0
+        self._works = 0
+        self._failure: Failure | None = None
+        self._shown: dict[NodeId, int] = {}
+        self._warnings: list[str] = []
+        self._defined: set[NodeId] = set()
+
+    def run(self) -> RunReport:
+        """Run until nothing can start any more.
+
+        Raises:
+            Cancelled: Interrupted from the keyboard; what had ended is committed.
+        """
+        started = self._ports.clock.monotonic()
+        try:
+            self._admit(self._plan)
+            self._settle_finished()
+            while self._start_or_wait():
+                pass
+        except KeyboardInterrupt:
+            self._ports.executor.shutdown(cancel=True)
+            self._ports.writer.flush()
+            raise Cancelled(
+                "the run was interrupted; every key that had finished is kept",
+                remediation="run the same command again to compute the rest",
+            ) from None
+        self._ports.writer.flush()
+        return self._report(self._ports.clock.monotonic() - started)
+
+    # --- admitting nodes ----------------------------------------------------------------------------
+
+    def _admit(self, plan: Plan) -> None:
+        """Queue the nodes that this plan decided and earlier ones had not."""
+        self._plan = plan
+        for node_id, node_plan in plan.nodes.items():
+            if node_id in self._queues or node_plan.state != "decided":
+                if node_plan.state == "skipped":
+                    self._skipped.setdefault(node_id, (node_plan.reason or "", node_plan.detail or ""))
+                continue
+            if node_id in self._skipped:
+                continue
+            queue = NodeQueue(node_plan)
+            self._queues[node_id] = queue
+            self._connect(queue)
+            self._tell(
+                events.NodePlanned(node_id, node_plan.decision.height, queue.total, node_plan.calls.height)
+            )
+
+    def _connect(self, queue: NodeQueue) -> None:
+        """Make the queue wait for what its inputs still compute."""
+        if queue.finished:
+            return
+        for edge in queue.plan.node.edges:
+            source = self._queues.get(edge.source)
+            if source is None:
+                if edge.source in self._skipped:
+                    self._skip(queue, edge.source)
+                    return
+                continue
+            if edge.mode == "same_key":
+                if (lost := source.without_result()).height:
+                    queue.block(lost, edge.source)
+                if not source.finished:
+                    queue.wait_for(source.unfinished())
+            elif not source.finished:
+                queue.gates.add(edge.source)
+            elif source.incomplete:
+                self._skip(queue, edge.source)
+                return
+        queue.promote()
+
+    def _skip(self, queue: NodeQueue, source: NodeId) -> None:
+        """Leave a node out as a whole, because an input that it reads whole lacks results."""
+        node_id = queue.plan.node.id
+        how = "was skipped" if source in self._skipped else "failed"
+        self._skipped[node_id] = ("upstream_failed", f"depends on '{_name(source)}', which {how}")
+        queue.waiting = queue.waiting.clear()
+        queue.ready.clear()
+        queue.gates.clear()
+        queue.remaining = 0
+        self._finish(queue)
+
+    # --- the loop -----------------------------------------------------------------------------------
+
+    def _start_or_wait(self) -> bool:
+        """One round; whether there is another."""
+        self._wake_delayed()
+        self._start()
+        in_flight = any(queue.in_flight for queue in self._queues.values())
+        if not in_flight and not self._delayed:
+            return self._settle_finished()
+        pause = POLL_SECONDS
+        if self._delayed:
+            due = self._delayed[0][0] - self._ports.clock.monotonic()
+            pause = max(0.0, min(pause, due))
+        for pending, result in self._ports.executor.wait(pause):
+            self._ended(pending.work, result)
+        self._settle_finished()
+        return True
+
+    def _wake_delayed(self) -> None:
+        now = self._ports.clock.monotonic()
+        while self._delayed and self._delayed[0][0] <= now:
+            _, _, node_id, entries = heapq.heappop(self._delayed)
+            self._queues[node_id].add(entries)
+
+    def _start(self) -> None:
+        """Hand works to free workers, later nodes first, so that chains finish early."""
+        for queue in reversed(list(self._queues.values())):
+            weight = queue.plan.node.definition.weight
+            while queue.ready and self._free(weight):
+                self._submit(queue, queue.take(self._chunk(queue)), weight)
+
+    def _free(self, weight: int) -> bool:
+        running = sum(queue.in_flight for queue in self._queues.values())
+        if running >= self._ports.executor.workers:
+            return False
+        return self._weight == 0 or self._weight + weight <= self._ports.capacity
+
+    def _chunk(self, queue: NodeQueue) -> int:
+        """How many one-key calls to send: an even share, and about as many as the budget allows."""
+        waiting = sum(entry.keys.height for entry in queue.ready)
+        share = -(-waiting // self._ports.executor.workers)
+        if queue.seconds_per_key is None:
+            return max(1, min(share, 256))
+        affordable = int(BUDGET_SECONDS / max(queue.seconds_per_key, 1e-6))
+        return max(1, min(share, affordable, CHUNK_KEYS))
+
+    def _submit(self, queue: NodeQueue, ready: Ready, weight: int) -> None:
+        node = queue.plan.node
+        work = self._ports.make_work(
+            id=f"{'b' if queue.batched else 'w'}{next(self._numbers)}",
+            plan=queue.plan,
+            ready=ready,
+            budget_seconds=None if queue.batched else BUDGET_SECONDS,
+            shared_pack=queue.total > OWN_FILE_KEYS,
+            held={edge.source: self._queues[edge.source].fragments() for edge in node.edges},
+        )
+        queue.in_flight += 1
+        self._weight += weight
+        self._works += 1
+        self._ports.executor.submit(work)
+        self._tell(events.WorkStarted(node.id, work.id, work.keys.height))
+
+    # --- what ended ---------------------------------------------------------------------------------
+
+    def _ended(self, work: Work, result: WorkResult | WorkerDied) -> None:
+        queue = self._queues[work.node]
+        queue.in_flight -= 1
+        self._weight -= queue.plan.node.definition.weight
+        if isinstance(result, WorkerDied):
+            self._died(queue, work, result)
+        else:
+            self._answered(queue, work, result)
+        if queue.finished:
+            self._finish(queue)
+
+    def _answered(self, queue: NodeQueue, work: Work, result: WorkResult) -> None:
+        outcomes = result.outcomes.with_columns(pl.lit(work.attempt, pl.Int64).alias(ATTEMPTS))
+        failed = outcomes.filter(pl.col(STATUS) != "success")
+        self._warnings += [warning for warning in result.warnings if warning not in self._warnings]
+        if not queue.batched:
+            self._hand_back(queue, work, outcomes, result.elapsed_seconds)
+        self._store(queue, work, outcomes.filter(pl.col(STATUS) == "success"), result.fragments)
+        status = "failed" if failed.height else "success"
+        self._record_call(work, result, status, result.elapsed_seconds)
+        if failed.height:
+            self._failed(queue, work, failed, whole=result.raised)
+
+    def _hand_back(
+        self, queue: NodeQueue, work: Work, outcomes: pl.DataFrame, elapsed_seconds: float
+    ) -> None:
+        """Queue again what a chunk did not begin, and learn how long a key takes."""
+        if outcomes.height:
+            queue.seconds_per_key = elapsed_seconds / outcomes.height
+        if outcomes.height < work.keys.height:
+            rest = work.keys.join(outcomes.select(KEY), on=KEY, how="anti", maintain_order="left")
+            queue.add([Ready(rest, work.attempt)], first=True)
+
+    def _died(self, queue: NodeQueue, work: Work, death: WorkerDied) -> None:
+        keys = work.keys
+        if death.begun is not None:
+            keys, others = split_begun(work.keys, death.begun)
+            queue.add([Ready(others, work.attempt)], first=True)
+        failed = keys.select(
+            KEY,
+            pl.lit("failed").alias(STATUS),
+            pl.lit("TimeoutError" if death.timed_out else "WorkerDied").alias(ERROR_TYPE),
+            pl.lit(f"the worker {death.reason}" if not death.timed_out else death.reason).alias(
+                ERROR_MESSAGE
+            ),
+            pl.lit(None, pl.String).alias(TRACEBACK),
+            pl.lit(work.attempt, pl.Int64).alias(ATTEMPTS),
+            pl.lit(death.elapsed_seconds, pl.Float64).alias(ELAPSED_SECONDS),
+        ).select(list(OUTCOMES))
+        self._record_call(work, None, "failed", death.elapsed_seconds)
+        self._failed(queue, work, failed, whole=queue.batched)
+
+    def _store(self, queue: NodeQueue, work: Work, outcomes: pl.DataFrame, fragments: pl.DataFrame) -> None:
+        if outcomes.is_empty():
+            return
+        node_id = queue.plan.node.id
+        self._define(queue.plan)
+        self._append(queue.plan, work, outcomes, fragments)
+        queue.succeed(fragments)
+        done = fragments.select(KEY)
+        for reader in self._readers(node_id, "same_key"):
+            reader.release(done)
+            reader.promote()
+        self._tell(events.KeysDone(node_id, done.height, 0))
+
+    def _failed(self, queue: NodeQueue, work: Work, failed: pl.DataFrame, *, whole: bool) -> None:
+        keys = work.keys.join(failed.select(KEY), on=KEY, how="semi", maintain_order="left")
+        following = next_attempt(
+            queue.plan.node.definition, keys, work.attempt, whole=whole, call_keys=work.keys.height
+        )
+        if not following.given_up:
+            due = self._ports.clock.monotonic() + following.delay
+            heapq.heappush(self._delayed, (due, next(self._ticket), queue.plan.node.id, following.again))
+            return
+        self._append(queue.plan, work, failed, empty(FRAGMENTS))
+        queue.fail(keys)
+        self._announce(queue.plan.node.id, failed)
+        self._block_readers(queue.plan.node.id, keys.select(KEY))
+
+    def _block_readers(self, node_id: NodeId, keys: pl.DataFrame) -> None:
+        """Keys without a result block the same keys of what reads them, down the chain."""
+        for reader in self._readers(node_id, "same_key"):
+            if (hit := reader.block(keys, node_id)).height:
+                self._block_readers(reader.plan.node.id, hit)
+                reader.promote()
+                if reader.finished:
+                    self._finish(reader)
+
+    def _readers(self, node_id: NodeId, mode: str) -> list[NodeQueue]:
+        return [
+            queue
+            for queue in self._queues.values()
+            if any(edge.source == node_id and edge.mode == mode for edge in queue.plan.node.edges)
+        ]
+
+    def _finish(self, queue: NodeQueue) -> None:
+        """A node has ended: open the gates behind it, or skip what reads it whole."""
+        node_id = queue.plan.node.id
+        for reader in list(self._queues.values()):
+            if node_id in reader.gates:
+                if queue.incomplete or node_id in self._skipped:
+                    self._skip(reader, node_id)
+                else:
+                    reader.gates.discard(node_id)
+                    reader.promote()
+            elif node_id in self._skipped and not reader.finished and self._reads(reader, node_id):
+                self._skip(reader, node_id)
+
+    def _reads(self, queue: NodeQueue, node_id: NodeId) -> bool:
+        return any(edge.source == node_id for edge in queue.plan.node.edges)
+
+    # --- deciding what could not be decided ---------------------------------------------------------
+
+    def _settle_finished(self) -> bool:
+        """Decide nodes whose awaited results are now known; whether any new work came of it."""
+        unknown = [plan for plan in self._plan.nodes.values() if plan.state == "unknown"]
+        unknown = [plan for plan in unknown if plan.node.id not in self._skipped]
+        if not unknown:
+            return False
+        awaited = {source for plan in unknown for source in plan.awaits}
+        news = {
+            source
+            for source in awaited - self._settled
+            if source in self._queues and self._queues[source].finished
+        }
+        if not news:
+            return False
+        self._settled |= news
+        rows = {
+            node_id: pl.concat([empty(MATERIALIZATIONS), *self._rows.get(node_id, [])])
+            for node_id in self._settled
+        }
+        lost = {source for source in news if self._lost(source)}
+        self._skip_unknown(unknown, lost)
+        self._admit(self._ports.replan(frozenset(self._settled), rows))
+        self._settle_finished()
+        return True
+
+    def _lost(self, source: NodeId) -> bool:
+        """Whether a settled node has nothing that could decide its readers."""
+        queue = self._queues[source]
+        return source in self._skipped or (not queue.plan.node.partitioned and queue.incomplete)
+
+    def _skip_unknown(self, unknown: Sequence[NodePlan], lost: set[NodeId]) -> None:
+        for plan in unknown:
+            sources = {edge.source for edge in plan.node.edges}
+            causes = sorted((sources & lost) or (plan.awaits & lost) or (sources & set(self._skipped)))
+            if causes:
+                how = "was skipped" if causes[0] in self._skipped else "failed"
+                self._skipped[plan.node.id] = (
+                    "upstream_failed",
+                    f"depends on '{_name(causes[0])}', which {how}",
+                )
+
+    # --- records and events -------------------------------------------------------------------------
+
+    def _append(self, plan: NodePlan, work: Work, outcomes: pl.DataFrame, fragments: pl.DataFrame) -> None:
+        inputs = self._plan.inputs
+        node_id = plan.node.id
+        rows = materialization_rows(
+            plan,
+            inputs.fingerprints[node_id],
+            inputs.env.get(node_id, {}),
+            work,
+            outcomes,
+            fragments,
+            self._ports.clock.now(),
+        )
+        self._rows.setdefault(node_id, []).append(rows.filter(pl.col(STATUS) == "success"))
+        self._ports.writer.append("materializations", rows)
+
+    def _define(self, plan: NodePlan) -> None:
+        """Keep a definition's source and components the first time it runs."""
+        if plan.node.id in self._defined:
+            return
+        self._defined.add(plan.node.id)
+        fingerprint = self._plan.inputs.fingerprints[plan.node.id]
+        known = self._plan.inputs.definitions.filter(
+            (pl.col(NODE) == plan.node.id) & (pl.col(DEFINITION_HASH) == fingerprint.hash)
+        )
+        if known.is_empty():
+            self._ports.writer.append(
+                "definitions", definition_row(plan, fingerprint, self._ports.clock.now())
+            )
+
+    def _record_call(self, work: Work, result: WorkResult | None, status: str, elapsed: float) -> None:
+        row = call_row(work, result, status, elapsed, self._ports.clock.now())
+        self._ports.writer.append("calls", row)
+
+    def _announce(self, node_id: NodeId, failed: pl.DataFrame) -> None:
+        self._tell(events.KeysDone(node_id, 0, failed.height))
+        for row in failed.head(SHOWN_FAILURES - self._shown.get(node_id, 0)).iter_rows(named=True):
+            self._shown[node_id] = self._shown.get(node_id, 0) + 1
+            key, error_type, message = row[KEY], row[ERROR_TYPE] or "", row[ERROR_MESSAGE] or ""
+            self._tell(events.KeyFailed(node_id, display_text(key), error_type, message))
+            if self._failure is None:
+                self._failure = Failure(
+                    node=node_id,
+                    key=key,
+                    error_type=error_type,
+                    message=message,
+                    traceback=row[TRACEBACK],
+                )
+
+    def _tell(self, event: events.Event) -> None:
+        self._ports.listener(event)
+
+    def _report(self, elapsed_seconds: float) -> RunReport:
+        nodes = {}
+        for node_id, plan in self._plan.nodes.items():
+            queue = self._queues.get(node_id) or NodeQueue(plan)
+            nodes[node_id] = NodeReport(
+                plan=plan,
+                ran=queue.succeeded,
+                failed=queue.failed,
+                blocked=queue.blocked,
+                blocked_by=queue.blocked_by,
+                skipped=self._skipped.get(node_id),
+                fragments=queue.fragments(),
+            )
+        return RunReport(
+            run_id=self._run_id,
+            status="failed" if self._failure else "success",
+            plan=self._plan,
+            nodes=nodes,
+            failure=self._failure,
+            elapsed_seconds=elapsed_seconds,
+            works=self._works,
+            warnings=self._warnings,
+        )
+
+
+def _name(node_id: NodeId) -> str:
+    return node_id.rpartition(":")[2]

@@ -1,0 +1,406 @@
+"""The one facade: a project directory, what it declares, what it has computed."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from barca.config import find_root, read_config
+from barca.discovery import discover, evaluate_partitions, function_ref, graph_of
+from barca.errors import UsageError
+from barca.fingerprint import Fingerprinter
+from barca.graph import short_name
+from barca.io.fragments import read_keyed, scan_fragments
+from barca.io.ledger import DeltaLedger
+from barca.io.logs import read_logs
+from barca.io.runs import read_markers
+from barca.io.storage import FilePackStore
+from barca.io.values import read_values
+from barca.project.forecast import Forecast
+from barca.project.past import find_run, history, log_lines, run_details, runs_table
+from barca.project.request import make_request
+from barca.project.results import Result
+from barca.project.running import Running, execute
+from barca.project.state import Status
+from barca.project.world import World, check_selection
+from barca.schemas import CREATED_AT, ERROR_MESSAGE, KEY, NODE, RUN_HASH, STATUS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from barca._typing import NodeId
+    from barca.graph import Graph
+    from barca.model import Definition
+    from barca.plan.inputs import Plan
+    from barca.ports import Executor, LedgerReader, Listener
+    from barca.project.request import Batch, Selection, Target, Targets
+    from barca.project.world import Request
+
+STORE = ".barca"
+
+
+class Project:
+    """A project: a directory of Python files with decorated functions, and its store.
+
+    Args:
+        path: The directory, or one inside; the root is the nearest directory upward that holds
+            `barca.toml`, else the directory itself. The current one by default.
+        files: Only these files or directories; none is every file that imports barca.
+        executor: `inline`, `processes`, or an executor of your own.
+        listener: Receives the events of runs.
+        env: Name of an `[env.NAME]` table of `barca.toml`, or variables to set around calls.
+
+    Raises:
+        UsageError: A setting, file or environment is wrong.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        files: Sequence[str | Path] = (),
+        *,
+        executor: str | Executor | None = None,
+        listener: Listener | None = None,
+        env: str | Mapping[str, str] | None = None,
+    ) -> None:
+        self.root = find_root(Path(path) if path is not None else Path.cwd()).resolve()
+        self.config = read_config(self.root)
+        self._files = [Path(file) for file in files]
+        self._executor = executor
+        self._listener = listener
+        self._variables = self.config.environment(env) if isinstance(env, str) else dict(env or {})
+        self._store_root = self.root / STORE
+        self._definitions: Sequence[Definition[..., Any]] | None = None
+        self._fingerprinter = Fingerprinter(self.root)
+
+    @classmethod
+    def of(cls, definitions: Sequence[Definition[..., Any]], **options: Any) -> Project:
+        """A project of function objects: what they read is found by walking their inputs."""
+        project = cls(**options)
+        project._definitions = definitions
+        return project
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The nodes, and what could not be loaded."""
+        if self._definitions is not None:
+            return graph_of(self._definitions, self.root)
+        return discover(self.root, self._files)
+
+    # --- computing ----------------------------------------------------------------------------------
+
+    def get(
+        self,
+        targets: Targets = None,
+        *,
+        partition: Selection = None,
+        batch: Batch = None,
+        refresh: Targets = None,
+        refresh_all: bool = False,
+        cascade: bool = True,
+        executor: str | Executor | None = None,
+        progress: Listener | None = None,
+    ) -> Result:
+        """Compute what is stale of the targets and what they read.
+
+        Args:
+            targets: Names, ids or decorated functions; `None` is every asset and sensor.
+            partition: Dimension to a value or values; only these keys, of every node with the dimension.
+            batch: `all`, `none`, a number of keys, or a dict of node to one of these.
+            refresh: Nodes to run again whatever is stored.
+            refresh_all: Everything again.
+            cascade: Whether what reads a refreshed key runs again too.
+            executor: Overrides the project's.
+            progress: Receives events, beside the project's listener.
+
+        Raises:
+            UsageError: Something asked for does not exist; nothing was run.
+            Cancelled: Interrupted; what had finished is kept.
+        """
+        options = {
+            "partition": partition,
+            "batch": batch,
+            "refresh": refresh,
+            "refresh_all": refresh_all,
+            "cascade": cascade,
+        }
+        return self._run("get", targets, options, executor, progress)
+
+    def run(
+        self,
+        task: Target,
+        *,
+        partition: Selection = None,
+        batch: Batch = None,
+        refresh: Targets = None,
+        refresh_all: bool = False,
+        cascade: bool = True,
+        executor: str | Executor | None = None,
+        progress: Listener | None = None,
+    ) -> Result:
+        """Run a task, after computing what is stale of what it reads. Arguments as for `get`.
+
+        Raises:
+            UsageError: The target is no task; or as for `get`.
+            Cancelled: Interrupted; what had finished is kept.
+        """
+        options = {
+            "partition": partition,
+            "batch": batch,
+            "refresh": refresh,
+            "refresh_all": refresh_all,
+            "cascade": cascade,
+        }
+        return self._run("run", task, options, executor, progress)
+
+    def plan(
+        self,
+        targets: Targets = None,
+        *,
+        partition: Selection = None,
+        batch: Batch = None,
+        refresh: Targets = None,
+        refresh_all: bool = False,
+        cascade: bool = True,
+    ) -> Forecast:
+        """What `get` with the same arguments would do; nothing is executed or written."""
+        world, request = self._world(
+            targets,
+            partition=partition,
+            batch=batch,
+            refresh=refresh,
+            refresh_all=refresh_all,
+            cascade=cascade,
+        )
+        plan = world.plan(world.freeze(request, predict=True))
+        warnings = [*check_selection(plan), *self._warnings(plan)]
+        return Forecast(plan, warnings, self.config.pool_size, self.config.capacity)
+
+    def scan(self, target: Target, **options: Any) -> pl.LazyFrame:
+        """Compute what is stale of a target and return one lazy table over its selected keys.
+
+        Args:
+            target: A name, id or decorated function of a node that returns tables.
+            **options: As for `get`.
+
+        Returns:
+            The dimensions as String columns first, then the columns of the results.
+
+        Raises:
+            BarcaError: A step failed, or the results are not tables.
+        """
+        result = self.get(target, **options)
+        if result.error is not None:
+            raise result.error
+        node_id = result.targets[0]
+        dimensions = self.graph.nodes[node_id].dimensions
+        return scan_fragments(self._store, result.held(node_id), dimensions)
+
+    # --- looking ------------------------------------------------------------------------------------
+
+    def status(self, targets: Targets = None) -> Status:
+        """The state of the targets and what they read; of every node without targets."""
+        everything = list(self.graph.nodes) if targets is None else targets
+        world, request = self._world(everything)
+        plan = world.plan(world.freeze(request, predict=True))
+        last = (
+            world.reader.scan("materializations")
+            .select(NODE, KEY, RUN_HASH, STATUS, ERROR_MESSAGE, CREATED_AT)
+            .collect(engine="in-memory")
+            .unique([NODE, KEY, RUN_HASH], keep="last", maintain_order=True)
+        )
+        return Status(plan, last.filter(pl.col(STATUS) == "failed"))
+
+    def list_nodes(self) -> dict[str, Any]:
+        """Every node and every load error, as JSON-writable values."""
+        _, broken = evaluate_partitions(self.graph)
+        graph = self.graph.without(broken)
+        nodes = [
+            {
+                "id": node.id,
+                "kind": node.kind,
+                "freshness": repr(node.definition.freshness) if node.definition.freshness else None,
+                "partitions": list(node.dimensions),
+                "inputs": [edge.source for edge in node.edges],
+                "env": list(node.definition.env),
+                "description": node.definition.description,
+            }
+            for node in graph.nodes.values()
+        ]
+        errors = [
+            {
+                "file": error.file,
+                "nodes": list(error.nodes),
+                "error": error.error,
+                "traceback": error.traceback,
+            }
+            for error in graph.load_errors
+        ]
+        return {"nodes": nodes, "load_errors": errors, "total": len(nodes)}
+
+    def history(
+        self,
+        run_id: str | None = None,
+        *,
+        limit: int | None = 20,
+        status: str | None = None,
+        target: str | None = None,
+    ) -> dict[str, Any]:
+        """Newest runs, or one run with its steps and calls, as JSON-writable values.
+
+        Raises:
+            SelectionError: No run has the id.
+        """
+        reader = self._reader()
+        runs = runs_table(reader, read_markers(self._store_root / "runs"))
+        if run_id is not None:
+            return run_details(reader, runs, run_id)
+        return history(runs, limit=limit, status=status, target=target)
+
+    def logs(
+        self, run_id: str | None = None, *, step: str | None = None, stream: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Lines that the steps of a run printed, oldest first; of the newest run without an id.
+
+        Args:
+            run_id: The run, or the beginning of its id.
+            step: `NODE` or `NODE[KEY]`; a batched call's lines are found from any of its keys.
+            stream: `stdout` or `stderr`.
+
+        Raises:
+            SelectionError: No such run or node.
+        """
+        reader = self._reader()
+        found = find_run(runs_table(reader, read_markers(self._store_root / "runs")), run_id)
+        lines = read_logs(self._store_root / "logs", found)
+        return log_lines(lines, reader, found, self._step(step), stream)
+
+    def _step(self, step: str | None) -> tuple[NodeId, str | None] | None:
+        """A step as people write it: its node, and its key in Hive form."""
+        if step is None:
+            return None
+        name, bracket, shown = step.partition("[")
+        node_id = self.graph.find(name)
+        if not bracket:
+            return node_id, None
+        return node_id, _key_of(shown.removesuffix("]"), self.graph.nodes[node_id].dimensions)
+
+    # --- inside -------------------------------------------------------------------------------------
+
+    @cached_property
+    def _store(self) -> FilePackStore:
+        return FilePackStore(self._store_root / "artifacts")
+
+    @cached_property
+    def _ledger(self) -> DeltaLedger:
+        return DeltaLedger(self._store_root / "ledger")
+
+    def _reader(self) -> LedgerReader:
+        return self._ledger.reader()
+
+    def _world(self, targets: Targets, **options: Any) -> tuple[World, Request]:
+        """The world and the request; raises for what does not exist or does not load."""
+        graph = self.graph
+        request = make_request(graph, _ids(graph), targets, **options)
+        explicit, broken = evaluate_partitions(graph, graph.upstream(request.targets))
+        if broken:
+            graph = graph.without(broken)
+            request = make_request(graph, _ids(graph), targets, **options)
+        world = World(
+            graph=graph,
+            reader=self._reader(),
+            store=self._store,
+            fingerprint=self._fingerprinter.fingerprint,
+            explicit=explicit,
+            variables=self._variables,
+            read_keyed=read_keyed,
+        )
+        return world, request
+
+    def _warnings(self, plan: Plan) -> list[str]:
+        found = [
+            warning for fingerprint in plan.inputs.fingerprints.values() for warning in fingerprint.warnings
+        ]
+        return sorted(dict.fromkeys(found))
+
+    def _run(
+        self,
+        command: str,
+        targets: Targets,
+        options: dict[str, Any],
+        executor: str | Executor | None,
+        progress: Listener | None,
+    ) -> Result:
+        world, request = self._world(targets, **options)
+        if command == "run":
+            _require_tasks(world.graph, request.targets)
+        running = Running(
+            command=command,
+            root=self.root,
+            store_root=self._store_root,
+            config=self.config,
+            executor=executor or self._executor or self._default_executor,
+            listeners=[listener for listener in (self._listener, progress) if listener is not None],
+            variables=self._variables,
+            ledger=self._ledger,
+            store=self._store,
+            function=lambda node_id: function_ref(world.graph.nodes[node_id].definition, node_id, self.root),
+            warnings=self._warnings,
+        )
+        report = execute(running, world, request)
+        names = {node_id: short_name(node_id) for node_id in request.targets}
+        return Result(report, names, self._read_values, f"{STORE}/artifacts")
+
+    @property
+    def _default_executor(self) -> str:
+        if self.config.executor is not None:
+            return self.config.executor
+        return "processes" if self._definitions is None else "inline"
+
+    def _read_values(self, node_id: NodeId, held: pl.DataFrame) -> dict[str, Any]:
+        node = self.graph.nodes[node_id]
+        return read_values(self._store, held, _annotation(node.definition), node.dimensions)
+
+
+def _ids(graph: Graph) -> dict[int, NodeId]:
+    return {id(node.definition): node_id for node_id, node in graph.nodes.items()}
+
+
+def _require_tasks(graph: Graph, targets: Sequence[NodeId]) -> None:
+    for node_id in targets:
+        if graph.nodes[node_id].kind != "task":
+            raise UsageError(
+                f"`{short_name(node_id)}` is {_article(graph.nodes[node_id].kind)}, not a task",
+                code="not_a_task",
+                node=node_id,
+                remediation=f"use `barca get {short_name(node_id)}`",
+            )
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def _annotation(definition: Definition[..., Any]) -> Any:
+    """What the function says it returns; a batch function speaks of its call, not of a key."""
+    from typing import get_type_hints
+
+    if definition.batch is not None:
+        return None
+    try:
+        return get_type_hints(definition.function).get("return")
+    except Exception:  # an annotation that cannot be evaluated says nothing
+        return None
+
+
+def _key_of(shown: str, dimensions: Sequence[str]) -> str:
+    """Hive form of a display form; with one dimension its value may hold anything."""
+    from barca.partitions import key_text
+
+    if len(dimensions) == 1:
+        return key_text({dimensions[0]: shown.removeprefix(f"{dimensions[0]}=")})
+    pairs = (part.partition("=") for part in shown.split(","))
+    return key_text({name: value for name, _, value in pairs})

@@ -1,0 +1,193 @@
+"""What earlier runs did: history and logs, read from the ledger, run markers and log files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from barca.errors import SelectionError, did_you_mean
+from barca.partitions import display_text, step_text
+from barca.schemas import (
+    ATTEMPTS,
+    CALL,
+    DIGEST,
+    ELAPSED_SECONDS,
+    ERROR_MESSAGE,
+    ERROR_TYPE,
+    KEY,
+    MAX_RSS_BYTES,
+    NODE,
+    RUN_HASH,
+    RUN_ID,
+    RUNS,
+    STATUS,
+    TRACEBACK,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from barca._typing import NodeId
+    from barca.ports import LedgerReader
+
+SHOWN_STEPS = 1_000
+
+
+def runs_table(reader: LedgerReader, markers: pl.DataFrame) -> pl.DataFrame:
+    """Every run, newest first, in `schemas.RUNS`; a run with a marker is `running` or `interrupted`.
+
+    Args:
+        reader: The ledger.
+        markers: `run_id, command, target, started_at, alive` of runs that have not ended.
+    """
+    ended = reader.scan("runs").collect(engine="in-memory")
+    open_runs = markers.join(ended, on=RUN_ID, how="anti", maintain_order="left").select(
+        RUN_ID,
+        "command",
+        "target",
+        pl.when("alive").then(pl.lit("running")).otherwise(pl.lit("interrupted")).alias(STATUS),
+        "started_at",
+    )
+    both = pl.concat([ended, open_runs], how="diagonal_relaxed").select(list(RUNS))
+    return both.sort("started_at", descending=True)
+
+
+def history(
+    runs: pl.DataFrame, *, limit: int | None, status: str | None, target: str | None
+) -> dict[str, Any]:
+    """Newest runs, as JSON-writable values.
+
+    Args:
+        runs: What `runs_table` gave.
+        limit: At most so many; `None` is all.
+        status: Only runs with this status.
+        target: Only runs of this target.
+    """
+    chosen = runs
+    if status is not None:
+        chosen = chosen.filter(pl.col(STATUS) == status)
+    if target is not None:
+        chosen = chosen.filter(pl.col("target").str.split(",").list.contains(target))
+    shown = chosen if limit is None else chosen.head(limit)
+    return {
+        "runs": [_run(row) for row in shown.iter_rows(named=True)],
+        "total": chosen.height,
+        "truncated": shown.height < chosen.height,
+    }
+
+
+def _run(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in row.items()}
+
+
+def find_run(runs: pl.DataFrame, run_id: str | None) -> str:
+    """The run that `run_id`, or the beginning of one, means; the newest one without.
+
+    Raises:
+        SelectionError: No run, or several.
+    """
+    known = runs.get_column(RUN_ID).to_list()
+    if run_id is None and known:
+        return str(known[0])
+    matches = [other for other in known if run_id is not None and other.startswith(run_id)]
+    if len(matches) == 1 or (run_id in matches):
+        return run_id if run_id in matches else matches[0]  # type: ignore[return-value]
+    raise SelectionError(
+        f"there is no run `{run_id}`" if run_id else "nothing has run yet",
+        code="unknown_run",
+        remediation=did_you_mean(run_id or "", known, limit=5) if known else "run `barca get` first",
+    )
+
+
+def run_details(reader: LedgerReader, runs: pl.DataFrame, run_id: str) -> dict[str, Any]:
+    """One run with its steps and calls, as JSON-writable values."""
+    found = find_run(runs, run_id)
+    steps = (
+        reader.scan("materializations").filter(pl.col(RUN_ID) == found).collect(engine="in-memory")
+    ).sort(NODE, KEY, maintain_order=True)
+    calls = reader.scan("calls").filter(pl.col(RUN_ID) == found).collect(engine="in-memory")
+    peaks = calls.select(CALL, MAX_RSS_BYTES).unique(CALL, keep="last", maintain_order=True)
+    shown = steps.head(SHOWN_STEPS).join(peaks, on=CALL, how="left", maintain_order="left")
+    return {
+        "run": _run(runs.filter(pl.col(RUN_ID) == found).row(0, named=True)),
+        "steps": [_step(row) for row in shown.iter_rows(named=True)],
+        "calls": [_call(row) for row in calls.iter_rows(named=True) if _batch(row) is not None],
+        "steps_page": {"total": steps.height, "truncated": steps.height > shown.height},
+    }
+
+
+def _batch(row: Mapping[str, Any]) -> str | None:
+    """The id of a batched call; one-key calls have none of their own."""
+    call = row[CALL]
+    return call if call is not None and call.startswith("b") else None
+
+
+def _step(row: Mapping[str, Any]) -> dict[str, Any]:
+    message = row[ERROR_MESSAGE]
+    return {
+        "node_id": step_text(row[NODE], row[KEY]),
+        "partition_key": display_text(row[KEY]) or None,
+        "batch": _batch(row),
+        "status": row[STATUS],
+        "attempts": row[ATTEMPTS],
+        "elapsed_seconds": row[ELAPSED_SECONDS],
+        "max_rss_bytes": row[MAX_RSS_BYTES],
+        "run_hash": row[RUN_HASH],
+        "content_hash": row[DIGEST],
+        "error": None if message is None else f"{row[ERROR_TYPE]}: {message}",
+        "error_type": row[ERROR_TYPE],
+        "error_message": message,
+        "error_traceback": row[TRACEBACK],
+    }
+
+
+def _call(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "batch": row[CALL],
+        "node_id": row[NODE],
+        "keys": row["keys"],
+        "status": row[STATUS],
+        "attempts": row[ATTEMPTS],
+        "elapsed_seconds": row[ELAPSED_SECONDS],
+        "max_rss_bytes": row[MAX_RSS_BYTES],
+    }
+
+
+def log_lines(
+    lines: pl.DataFrame,
+    reader: LedgerReader,
+    run_id: str,
+    step: tuple[NodeId, str | None] | None,
+    stream: str | None,
+) -> list[dict[str, Any]]:
+    """Lines that the steps of a run printed, oldest first.
+
+    Args:
+        lines: Frame of `schemas.LOGS` of the run.
+        reader: The ledger; it knows the keys of batched calls.
+        run_id: The run.
+        step: Only lines of this node, and of this key (Hive form).
+        stream: Only `stdout` or `stderr`.
+    """
+    if stream is not None:
+        lines = lines.filter(pl.col("stream") == stream)
+    if step is not None:
+        node, key = step
+        lines = lines.filter(pl.col(NODE) == node)
+        if key is not None:
+            rows = reader.scan("materializations").filter(
+                (pl.col(RUN_ID) == run_id) & (pl.col(NODE) == node) & (pl.col(KEY) == key)
+            )
+            calls = rows.select(CALL).collect(engine="in-memory").get_column(CALL)
+            batched = pl.col(KEY).is_null() & pl.col(CALL).is_in(calls.implode())
+            lines = lines.filter((pl.col(KEY) == key) | batched)
+    return [
+        {
+            "node_id": step_text(row[NODE], row[KEY] or ""),
+            "stream": row["stream"],
+            "ts": row["ts"].isoformat(),
+            "line": row["line"],
+        }
+        for row in lines.sort("ts", maintain_order=True).iter_rows(named=True)
+    ]

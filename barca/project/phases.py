@@ -1,0 +1,94 @@
+"""The order in which a plan's nodes can run, and what a selection narrowed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from barca.plan.edges import folds_digest
+
+if TYPE_CHECKING:
+    from barca._typing import NodeId
+    from barca.plan.inputs import Plan
+
+
+def phases_of(plan: Plan) -> dict[NodeId, int]:
+    """Each node's phase, from 0: one more than that of what it must wait for as a whole.
+
+    A node read key for key is in the phase of what it reads: its keys start as theirs are ready.
+    """
+    found: dict[NodeId, int] = {}
+    for node_id, node_plan in plan.nodes.items():
+        found[node_id] = max(
+            (
+                found[edge.source]
+                + (edge.mode != "same_key" or folds_digest(plan.nodes[edge.source].node.definition))
+                for edge in node_plan.node.edges
+            ),
+            default=0,
+        )
+    return found
+
+
+def phase_count(plan: Plan) -> int:
+    """Number of phases."""
+    return max(phases_of(plan).values(), default=-1) + 1
+
+
+def phase_list(plan: Plan) -> list[dict[str, Any]]:
+    """Phases with their streams: chains of nodes that run key for key beside each other."""
+    phase = phases_of(plan)
+    result = []
+    for number in range(phase_count(plan)):
+        members = [node_id for node_id in plan.nodes if phase[node_id] == number]
+        result.append(
+            {
+                "reason": "start" if number == 0 else "inputs of an earlier phase must be whole",
+                "streams": [
+                    {"stream_id": f"p{number}s{index}", "steps": steps}
+                    for index, steps in enumerate(_streams(plan, members))
+                ],
+            }
+        )
+    return result
+
+
+def _streams(plan: Plan, members: list[NodeId]) -> list[list[NodeId]]:
+    streams: list[list[NodeId]] = []
+    place: dict[NodeId, list[NodeId]] = {}
+    for node_id in members:
+        sources = [edge.source for edge in plan.nodes[node_id].node.edges]
+        joined = next((place[source] for source in sources if source in place), None)
+        if joined is None:
+            joined = []
+            streams.append(joined)
+        joined.append(node_id)
+        place[node_id] = joined
+    return streams
+
+
+def selection_report(plan: Plan) -> dict[str, Any] | None:
+    """The `partition_selection` object, or `None` without a selection."""
+    selection = plan.inputs.selection
+    if not selection:
+        return None
+    narrowed = [
+        node_plan
+        for node_plan in plan.nodes.values()
+        if node_plan.state != "skipped" and any(name in selection for name in node_plan.node.dimensions)
+    ]
+    return {
+        "selection": {name: list(values) for name, values in selection.items()},
+        "nodes": [
+            {
+                "id": node_plan.node.id,
+                "selected": node_plan.decision.height if node_plan.state == "decided" else None,
+                "skipped": node_plan.narrowed if node_plan.state == "decided" else None,
+            }
+            for node_plan in narrowed
+        ],
+        "skipped_nodes": [
+            {"id": node_plan.node.id, "detail": node_plan.detail}
+            for node_plan in plan.nodes.values()
+            if node_plan.state == "skipped"
+        ],
+    }

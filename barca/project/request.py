@@ -1,0 +1,156 @@
+"""From what people write to what planning takes: targets, selections, groupings, refreshes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from barca.errors import SelectionError, UsageError, did_you_mean
+from barca.graph import short_name
+from barca.model import Definition
+from barca.project.world import Request
+
+if TYPE_CHECKING:
+    from barca._typing import NodeId
+    from barca.graph import Graph
+    from barca.plan.inputs import BatchOverride
+
+Target: TypeAlias = "str | Definition[..., Any]"
+Targets: TypeAlias = "Target | Sequence[Target] | None"
+Selection: TypeAlias = "Mapping[str, Any] | None"
+Batch: TypeAlias = "int | str | Mapping[str, int | str] | None"
+
+
+def as_list(targets: Targets) -> list[Target]:
+    """Targets as a list; a string may name several, separated by commas."""
+    if targets is None:
+        return []
+    if isinstance(targets, str):
+        return [part.strip() for part in targets.split(",") if part.strip()]
+    return [targets] if isinstance(targets, Definition) else list(targets)
+
+
+def find_targets(graph: Graph, ids: Mapping[int, NodeId], targets: Sequence[Target]) -> tuple[NodeId, ...]:
+    """Node ids of targets; without any, every asset and sensor.
+
+    Raises:
+        SelectionError: A target that is no node.
+        LoadError: A target in a file that could not be loaded.
+    """
+    if not targets:
+        return tuple(node_id for node_id, node in graph.nodes.items() if node.kind != "task")
+    found = []
+    for target in targets:
+        if isinstance(target, Definition):
+            node_id = ids.get(id(target))
+            if node_id is None:
+                raise SelectionError(
+                    f"`{target!r}` is not a node of this project", code="unknown_target", file=target.file
+                )
+            found.append(node_id)
+        else:
+            found.append(graph.find(target))
+    return tuple(dict.fromkeys(found))
+
+
+def selection_of(partition: Selection) -> dict[str, tuple[str, ...]]:
+    """Dimension to selected values, as strings, without repetitions.
+
+    Raises:
+        UsageError: Not a mapping of dimension to a value or a list of values.
+    """
+    if partition is None:
+        return {}
+    if not isinstance(partition, Mapping):
+        raise UsageError(
+            f"partition= takes a dict of dimension to values, not `{partition!r}`",
+            code="partition",
+            remediation='write partition={"retailer": ["r1", "r2"]}',
+        )
+    chosen: dict[str, tuple[str, ...]] = {}
+    for name, values in partition.items():
+        several = values if isinstance(values, Sequence) and not isinstance(values, str) else [values]
+        if not several:
+            raise UsageError(f"partition= selects no value of `{name}`", code="partition")
+        bad = [value for value in several if isinstance(value, bool) or not isinstance(value, str | int)]
+        if bad:
+            raise UsageError(
+                f"partition= takes strings and integers as values of `{name}`, not `{bad[0]!r}`",
+                code="partition",
+            )
+        chosen[name] = tuple(dict.fromkeys(str(value) for value in several))
+    return chosen
+
+
+def batch_of(graph: Graph, batch: Batch) -> dict[NodeId | None, BatchOverride]:
+    """Grouping by node id, or under `None` for every node that declares `batch=`.
+
+    Raises:
+        UsageError: Not `all`, `none` or a positive integer; or a node that does not declare `batch=`.
+    """
+    if batch is None:
+        return {}
+    if not isinstance(batch, Mapping):
+        return {None: _grouping(batch)}
+    chosen: dict[NodeId | None, BatchOverride] = {}
+    for name, value in batch.items():
+        node_id = graph.find(name)
+        if graph.nodes[node_id].definition.batch is None:
+            raise UsageError(
+                f"`{name}` takes one key a call; it cannot be batched",
+                code="batch",
+                node=node_id,
+                remediation="declare batch= on it, and let its partition parameter take a list of keys",
+            )
+        chosen[node_id] = _grouping(value)
+    return chosen
+
+
+def _grouping(value: int | str) -> BatchOverride:
+    if value in {"all", "none"}:
+        return value  # type: ignore[return-value]
+    text = str(value)
+    if not isinstance(value, bool) and text.isascii() and text.isdigit() and int(text) > 0:
+        return int(text)
+    raise UsageError(
+        f"a batch is `all`, `none` or a positive number of keys, not `{value}`",
+        code="batch",
+        remediation="write e.g. batch=20, or --batch 20",
+    )
+
+
+def make_request(
+    graph: Graph,
+    ids: Mapping[int, NodeId],
+    targets: Targets,
+    *,
+    partition: Selection = None,
+    batch: Batch = None,
+    refresh: Targets = None,
+    refresh_all: bool = False,
+    cascade: bool = True,
+) -> Request:
+    """The request that these arguments mean.
+
+    Raises:
+        UsageError: Any of them is wrong, or a refreshed node is not in the targets' cone.
+    """
+    found = find_targets(graph, ids, as_list(targets))
+    refreshed = find_targets(graph, ids, as_list(refresh)) if refresh else ()
+    cone = graph.upstream(found)
+    for node_id in refreshed:
+        if node_id not in cone:
+            raise SelectionError(
+                f"`{short_name(node_id)}` is to be refreshed, but no target reads it",
+                code="refresh",
+                node=node_id,
+                remediation=did_you_mean(short_name(node_id), (short_name(other) for other in cone)),
+            )
+    return Request(
+        targets=found,
+        selection=selection_of(partition),
+        batch=batch_of(graph, batch),
+        refresh=frozenset(refreshed),
+        refresh_all=refresh_all,
+        cascade=cascade,
+    )

@@ -1,0 +1,285 @@
+"""What a run came to, as JSON and as values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import polars as pl
+
+from barca.errors import BarcaError, StepFailed
+from barca.graph import short_name
+from barca.partitions import display_keys, display_text, step_text
+from barca.plan.explain import call_count, summarise
+from barca.project.phases import phase_count, selection_report
+from barca.schemas import DIGEST, FORMAT, KEY, NEEDED, PATH, ROW_OFFSET, ROWS, SIZE_BYTES, STATE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from barca._typing import NodeId
+    from barca.exec.report import NodeReport, RunReport
+    from barca.plan.inputs import NodePlan
+
+LISTED_KEYS: Final = 1_000
+"""Past so many keys, and without a selection, results list only the keys the run computed."""
+
+
+class Result:
+    """How a run ended, and what its targets hold.
+
+    Attributes:
+        status: `success`, `failed` or `cancelled`.
+        run_id: The run.
+        error: Why it failed, or `None`.
+    """
+
+    def __init__(
+        self,
+        report: RunReport,
+        names: Mapping[NodeId, str],
+        read: Callable[[NodeId, pl.DataFrame], dict[str, Any]],
+        root: str,
+    ) -> None:
+        self._report = report
+        self._names = names
+        self._read = read
+        self._root = root
+        self.status = report.status
+        self.run_id = report.run_id
+        self.error = _error(report)
+
+    def __repr__(self) -> str:
+        counts = self._counts()
+        told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        return f"<Result {self.status}: {told or 'nothing to do'} in {self._report.elapsed_seconds:.2f} s>"
+
+    def _repr_html_(self) -> str:
+        from barca.render.html import result_html
+
+        return result_html(self.to_dict())
+
+    @property
+    def targets(self) -> tuple[NodeId, ...]:
+        """Node ids of the targets."""
+        return self._report.plan.targets
+
+    @property
+    def value(self) -> Any:
+        """The target's value, or a dict of target to value when there are several.
+
+        Raises:
+            BarcaError: A partitioned target holds more than 1,000 keys and none were selected.
+        """
+        if len(self.targets) == 1:
+            return self.value_of(self.targets[0])
+        return {self._names[node_id]: self.value_of(node_id) for node_id in self.targets}
+
+    def value_of(self, node_id: NodeId) -> Any:
+        """One target's value: as annotated, or a dict of display key to value in key order."""
+        plan = self._report.plan.nodes[node_id]
+        held = self.held(node_id)
+        if plan.node.partitioned and held.height > LISTED_KEYS and not self._selected:
+            raise BarcaError(
+                f"`{short_name(node_id)}` has {held.height} keys, more than {LISTED_KEYS} to return as a dict",
+                code="too_many_keys",
+                node=node_id,
+                remediation="use barca.scan(...) for one lazy table over every key, or select keys with "
+                "partition={...}",
+            )
+        values = self._read(node_id, held)
+        if not plan.node.partitioned:
+            return values.get("")
+        return {display_text(key): value for key, value in values.items()}
+
+    def held(self, node_id: NodeId) -> pl.DataFrame:
+        """`schemas.FRAGMENTS` and `dim:` columns of a target's keys that have a result, sorted by key."""
+        node_report = self._report.nodes[node_id]
+        decision = node_report.plan.decision
+        keys = decision.select(KEY, *(name for name in decision.columns if name.startswith("dim:")))
+        return keys.join(node_report.fragments, on=KEY, how="inner", maintain_order="left").sort(KEY)
+
+    @property
+    def _selected(self) -> bool:
+        return bool(self._report.plan.inputs.selection)
+
+    def _counts(self) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for report in self._report.nodes.values():
+            counts["ran"] += report.ran
+            counts["cached"] += _cached(report)
+            counts["failed"] += report.failed.height
+            counts["skipped"] += report.blocked.height
+        return counts
+
+    @property
+    def steps_executed(self) -> int:
+        """Keys that ran, failed ones included."""
+        counts = self._counts()
+        return counts["ran"] + counts["failed"]
+
+    @property
+    def steps_cached(self) -> int:
+        """Keys that were served from what is stored."""
+        return self._counts()["cached"]
+
+    @property
+    def steps_skipped(self) -> int:
+        """Keys and whole nodes that did not run because an input has no result."""
+        reports = self._report.nodes.values()
+        whole = sum(1 for report in reports if report.skipped and report.skipped[0] == "upstream_failed")
+        return self._counts()["skipped"] + whole
+
+    def to_dict(self, output: Literal["pointer", "value"] = "pointer") -> dict[str, Any]:
+        """The run as JSON-writable values.
+
+        Args:
+            output: `pointer` puts where each artifact lies in `final_output`, `value` the values themselves
+                (tables as lists of row objects).
+        """
+        report = self._report
+        result: dict[str, Any] = {
+            "status": report.status,
+            "run_id": report.run_id,
+            "elapsed_seconds": round(report.elapsed_seconds, 3),
+            "phases": phase_count(report.plan),
+            "steps_executed": self.steps_executed,
+            "steps_cached": self.steps_cached,
+            "steps_skipped": self.steps_skipped,
+            "steps": [step for node in report.nodes.values() for step in _steps(node)],
+        }
+        if self.error is not None and report.failure is not None:
+            result["failed_node"] = step_text(report.failure.node, report.failure.key)
+            result["error"] = self.error.message
+        if len(self.targets) == 1:
+            result["final_output"] = self._output(self.targets[0], output)
+        else:
+            result["targets"] = {
+                self._names[node_id]: self._output(node_id, output) for node_id in self.targets
+            }
+        result["warnings"] = list(report.warnings)
+        if (selection := selection_report(report.plan)) is not None:
+            result["partition_selection"] = selection
+        return result
+
+    def _output(self, node_id: NodeId, output: Literal["pointer", "value"]) -> Any:
+        node_report = self._report.nodes[node_id]
+        held = self.held(node_id)
+        if not node_report.plan.node.partitioned:
+            return self._shown(node_id, held, output).get("")
+        if held.height <= LISTED_KEYS or self._selected:
+            return _displayed(self._shown(node_id, held, output))
+        computed = node_report.plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
+        fresh = held.join(computed.select(KEY), on=KEY, how="semi", maintain_order="left")
+        return {
+            "_barca_partitions": {
+                "keys": held.height,
+                "computed": fresh.height,
+                "cached": held.height - fresh.height,
+                "outputs": _displayed(self._shown(node_id, fresh.head(LISTED_KEYS), output)),
+                "truncated": fresh.height > LISTED_KEYS,
+                "hint": f"{held.height} keys, more than {LISTED_KEYS}: outputs lists only keys this run "
+                "computed; select others with --partition, or read all of them with barca.scan",
+            }
+        }
+
+    def _shown(self, node_id: NodeId, held: pl.DataFrame, output: str) -> dict[str, Any]:
+        if output == "value":
+            return {key: _plain(value) for key, value in self._read(node_id, held).items()}
+        return {
+            row[KEY]: {
+                "_barca_artifact": {
+                    "path": f"{self._root}/{row[PATH]}",
+                    **{name: row[name] for name in (FORMAT, ROW_OFFSET, ROWS, SIZE_BYTES, DIGEST)},
+                }
+            }
+            for row in held.iter_rows(named=True)
+        }
+
+
+def _displayed(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {display_text(key): value for key, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A value for JSON: tables as lists of row objects."""
+    if isinstance(value, pl.LazyFrame):
+        value = value.collect(engine="in-memory")
+    return value.to_dicts() if isinstance(value, pl.DataFrame) else value
+
+
+def _error(report: RunReport) -> BarcaError | None:
+    failure = report.failure
+    if failure is None:
+        return None
+    return StepFailed(
+        f"{failure.error_type}: {failure.message}" if failure.error_type else failure.message,
+        node=failure.node,
+        key=display_text(failure.key) or None,
+        traceback=failure.traceback,
+        remediation=f"`barca logs {report.run_id}` shows what it printed; fixing it runs only what is missing",
+    )
+
+
+def _cached(report: NodeReport) -> int:
+    return report.fragments.height - report.ran
+
+
+def _steps(report: NodeReport) -> list[dict[str, Any]]:
+    """The node's step, and one for each key that an input's failure blocked."""
+    plan = report.plan
+    node = plan.node
+    step: dict[str, Any] = {"id": node.id, "kind": node.kind}
+    if report.skipped is not None:
+        reason, detail = report.skipped
+        return [{**step, "status": "skipped", "reason": reason, "detail": detail}]
+    if plan.state != "decided":
+        return [{**step, "status": "skipped", "reason": plan.reason, "detail": plan.detail}]
+    step |= {"status": _status(report), "reason": summarise(plan).reason}
+    if node.partitioned:
+        step["partitions"] = partition_counts(plan)
+        if report.failed.height:
+            step["partitions"]["failed"] = report.failed.height
+            step["partitions"]["failed_keys"] = display_keys(report.failed.get_column(KEY).sort()[:20])
+        if plan.grouping is not None:
+            step["batch"] = batch_counts(plan)
+    return [step, *_blocked(report)]
+
+
+def _status(report: NodeReport) -> str:
+    if report.failed.height:
+        return "failed"
+    if report.ran == 0:
+        return "skipped" if report.blocked.height and not report.fragments.height else "cached"
+    return "partial" if _cached(report) or report.blocked.height else "ran"
+
+
+def _blocked(report: NodeReport) -> list[dict[str, Any]]:
+    node = report.plan.node
+    source = short_name(report.blocked_by or next((edge.source for edge in node.edges), node.id))
+    return [
+        {
+            "id": step_text(node.id, key),
+            "kind": node.kind,
+            "status": "skipped",
+            "reason": "upstream_key_failed",
+            "detail": f"depends on '{step_text(source, key)}', which has no result",
+        }
+        for key in report.blocked.get_column(KEY).sort()[:LISTED_KEYS]
+    ]
+
+
+def partition_counts(plan: NodePlan) -> dict[str, Any]:
+    """The `partitions` object of a step: counts and a preview of the keys that run."""
+    summary = summarise(plan)
+    return {
+        "total": summary.total,
+        "cached": summary.cached,
+        "will_run": summary.will_run,
+        "will_run_keys": display_keys(summary.preview),
+    }
+
+
+def batch_counts(plan: NodePlan) -> dict[str, Any]:
+    """The `batch` object of a step: how the keys that run are grouped."""
+    return {"grouping": plan.grouping, "keys": plan.calls.height, "calls": call_count(plan.calls)}

@@ -1,0 +1,204 @@
+"""The state of every node: what is cached, what is stale and why, what is blocked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from barca.graph import short_name
+from barca.partitions import display_keys, display_text
+from barca.plan.build import rows_of
+from barca.plan.explain import PREVIEW, changes, summarise
+from barca.schemas import (
+    CHANGED,
+    CREATED_AT,
+    DIGEST,
+    ELAPSED_SECONDS,
+    FORMAT,
+    KEY,
+    NODE,
+    ROWS,
+    RUN_HASH,
+    SIZE_BYTES,
+    STATE,
+    STATUS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from barca._typing import NodeId
+    from barca.plan.inputs import NodePlan, Plan
+
+NODE_STATES = ("cached", "stale", "never_run", "partial", "unknown", "always_runs", "blocked")
+"""States of a node; `summary` counts each."""
+
+
+class Status:
+    """The state of every node in scope; nothing was executed.
+
+    Args:
+        plan: A forecast over the nodes.
+        failures: Newest ledger row per (node, key) that is a failure: `node, key, error_message`.
+    """
+
+    def __init__(self, plan: Plan, failures: pl.DataFrame) -> None:
+        self.plan = plan
+        self._failures = failures
+
+    def __repr__(self) -> str:
+        counts = self.to_dict()["summary"]
+        return "<Status: " + (", ".join(f"{n} {name}" for name, n in counts.items() if n) or "no nodes") + ">"
+
+    def _repr_html_(self) -> str:
+        from barca.render.html import status_html
+
+        return status_html(self.to_dict())
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """One row per node: `id, kind, state, reason: String, total, cached, missing: Int64`."""
+        schema = {
+            "id": pl.String,
+            "kind": pl.String,
+            "state": pl.String,
+            "reason": pl.String,
+            "total": pl.Int64,
+            "cached": pl.Int64,
+            "missing": pl.Int64,
+        }
+        rows = []
+        for node in self.to_dict()["nodes"]:
+            counts = node["partitions"] or {}
+            rows.append(
+                {
+                    "id": node["id"],
+                    "kind": node["kind"],
+                    "state": node["cache"]["state"],
+                    "reason": node["cache"]["reason"],
+                    **{name: counts.get(name) for name in ("total", "cached", "missing")},
+                }
+            )
+        return pl.DataFrame(rows, schema=schema)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every node as JSON-writable values, with a summary that counts the states."""
+        nodes = [self._node(node_plan) for node_plan in self.plan.nodes.values()]
+        counts = Counter(node["cache"]["state"] for node in nodes)
+        return {
+            "nodes": nodes,
+            "summary": {state: counts[state] for state in NODE_STATES},
+            "total": len(nodes),
+            "truncated": False,
+        }
+
+    def _node(self, node_plan: NodePlan) -> dict[str, Any]:
+        node = node_plan.node
+        rows = rows_of(node.id, self.plan.inputs)
+        return {
+            "id": node.id,
+            "name": short_name(node.id),
+            "kind": node.kind,
+            "partitioned": node.partitioned,
+            "cache": self._cache(node_plan, rows),
+            "partitions": self._partitions(node_plan) if node.partitioned else None,
+            "last_materialization": _last(rows),
+            "shape": _shape(node_plan),
+            "inputs": [
+                {"parameter": edge.parameter, "source": edge.source, "mode": edge.mode} for edge in node.edges
+            ],
+            "env": list(node.definition.env),
+        }
+
+    def _cache(self, node_plan: NodePlan, rows: pl.DataFrame) -> dict[str, Any]:
+        summary = summarise(node_plan)
+        cache: dict[str, Any] = {"reason": summary.reason, "detail": node_plan.detail, "changed": []}
+        if node_plan.node.kind in {"sensor", "task"} or summary.reason == "always":
+            return {**cache, "state": "always_runs"}
+        if node_plan.state != "decided":
+            return {**cache, "state": "unknown"}
+        if summary.will_run == 0:
+            return {**cache, "state": "cached"}
+        own = self._failed(node_plan.node.id, node_plan)
+        if own.height:
+            error = own.item(0, "error_message")
+            detail = f"{own.height} of {summary.will_run} missing keys failed: {error}"
+            state = "partial" if summary.cached else "stale"
+            return {**cache, "state": state, "detail": detail if node_plan.node.partitioned else error}
+        if (blocked := self._blocked(node_plan)) is not None:
+            return {**cache, "state": "blocked", "reason": "upstream_failed", "detail": blocked}
+        changed = changes(self.plan, node_plan.node.id)
+        names = (
+            changed.get_column(CHANGED).explode(empty_as_null=False).drop_nulls().unique().sort().to_list()
+        )
+        cache["changed"] = names
+        if summary.cached:
+            return {**cache, "state": "partial"}
+        return {**cache, "state": "stale" if rows.height else "never_run"}
+
+    def _failed(self, node_id: NodeId, node_plan: NodePlan) -> pl.DataFrame:
+        """The node's missing keys whose newest attempt failed."""
+        failed = self._failures.filter(pl.col(NODE) == node_id)
+        stale = node_plan.decision.filter(pl.col(STATE) == "stale").select(KEY, RUN_HASH)
+        return failed.join(stale, on=[KEY, RUN_HASH], how="semi", maintain_order="left")
+
+    def _blocked(self, node_plan: NodePlan) -> str | None:
+        """Why every missing key waits on a failed key of an input, or `None`."""
+        missing = node_plan.decision.filter(pl.col(STATE) == "stale").select(KEY)
+        for edge in node_plan.node.edges:
+            source = self.plan.nodes[edge.source]
+            if source.state != "decided":
+                continue
+            lost = self._failed(edge.source, source).select(KEY)
+            name = short_name(edge.source)
+            if edge.mode != "same_key":
+                if lost.height:
+                    return f"waits on '{name}', which failed"
+                continue
+            waits = missing.join(lost, on=KEY, how="semi", maintain_order="left").height
+            if waits and waits == missing.height:
+                return (
+                    f"{waits} of {missing.height} missing keys wait on '{name}': the same keys of it failed"
+                )
+        return None
+
+    def _partitions(self, node_plan: NodePlan) -> dict[str, Any]:
+        summary = summarise(node_plan)
+        stale = node_plan.decision.filter(pl.col(STATE) == "stale") if summary.will_run else None
+        missing = summary.will_run
+        shown = display_keys(stale.get_column(KEY).bottom_k(PREVIEW).sort()) if stale is not None else []
+        preview = pl.Series(KEY, list(summary.preview), dtype=pl.String)
+        changed = changes(self.plan, node_plan.node.id, preview).sort(KEY)
+        return {
+            "total": summary.total,
+            "cached": summary.cached,
+            "missing": missing,
+            "missing_keys": shown,
+            "changed": {display_text(key): list(names) for key, names in changed.iter_rows()},
+        }
+
+
+def _shape(node_plan: NodePlan) -> dict[str, Any] | None:
+    """Rows that the cached keys hold, where they are tables."""
+    if node_plan.state != "decided" or ROWS not in node_plan.decision.columns:
+        return None
+    tables = node_plan.decision.filter((pl.col(STATE) == "cached") & (pl.col(FORMAT) == "table"))
+    return {"rows": int(tables.get_column(ROWS).sum()), "keys": tables.height} if tables.height else None
+
+
+def _last(rows: pl.DataFrame) -> Mapping[str, Any] | None:
+    """The newest result of the node."""
+    if rows.is_empty():
+        return None
+    row = rows.row(rows.get_column(CREATED_AT).arg_max() or 0, named=True)
+    return {
+        "run_hash": row[RUN_HASH],
+        "content_hash": row[DIGEST],
+        "created_at": row[CREATED_AT].isoformat(),
+        "elapsed_seconds": row[ELAPSED_SECONDS],
+        "status": row[STATUS],
+        "format": row[FORMAT],
+        "size_bytes": row[SIZE_BYTES],
+    }

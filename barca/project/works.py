@@ -1,0 +1,105 @@
+"""Describing works: which fragments each parameter of a call receives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from barca.model import InputBinding, Work
+from barca.schemas import FRAGMENTS, KEY, ORDINAL, VALUE, dimensions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from barca._typing import Engine, NodeId
+    from barca.exec.queues import Ready
+    from barca.graph import Edge
+    from barca.model import FunctionRef
+    from barca.plan.inputs import NodePlan, Plan
+
+
+class WorkMaker:
+    """Makes the works of one run.
+
+    Args:
+        run_id: The run.
+        function: Where a worker finds a node's function.
+        variables: Environment variables set around calls.
+        engine: Collects returned LazyFrames of nodes that do not choose.
+        plan: Gives the current plan.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        function: Callable[[NodeId], FunctionRef],
+        variables: Mapping[str, str],
+        engine: Engine,
+        plan: Callable[[], Plan],
+    ) -> None:
+        self._run_id = run_id
+        self._function = function
+        self._variables = variables
+        self._engine = engine
+        self._plan = plan
+        self._collected: dict[tuple[NodeId, str], pl.DataFrame] = {}
+
+    def __call__(
+        self,
+        *,
+        id: str,  # noqa: A002 - the field's name
+        plan: NodePlan,
+        ready: Ready,
+        budget_seconds: float | None,
+        shared_pack: bool,
+        held: Mapping[NodeId, pl.DataFrame],
+    ) -> Work:
+        """A work over the keys of `ready`, its inputs out of what each source holds."""
+        node = plan.node
+        definition = node.definition
+        bindings = [
+            self._bind(edge, plan, ready.keys, held[edge.source]) for edge in node.edges if edge.passed
+        ]
+        return Work(
+            id=id,
+            run_id=self._run_id,
+            node=node.id,
+            function=self._function(node.id),
+            batched=definition.batch is not None,
+            keys=ready.keys,
+            dimensions=node.dimensions,
+            inputs=tuple(binding for binding in bindings if binding is not None),
+            keyed=node.keyed,
+            shared_pack=shared_pack,
+            serializer=definition.serializer,
+            engine=definition.engine or self._engine,
+            timeout_seconds=definition.timeout_seconds,
+            budget_seconds=budget_seconds,
+            attempt=ready.attempt,
+            env=self._variables,
+        )
+
+    def _bind(
+        self, edge: Edge, plan: NodePlan, keys: pl.DataFrame, held: pl.DataFrame
+    ) -> InputBinding | None:
+        source = self._plan().nodes[edge.source]
+        names = source.node.dimensions
+        if edge.mode == "keyed":
+            returned = self._plan().inputs.keyed[edge.source]
+            if returned.get_column(VALUE).null_count() == returned.height:
+                return None  # a list source has keys, and no values to pass
+            return InputBinding(edge.parameter, edge.source, "value", held, plan.node.dimensions)
+        if edge.mode == "same_key":
+            columns = keys.select(KEY, *dimensions(names))
+            fragments = columns.join(held, on=KEY, how="left", maintain_order="left")
+            return InputBinding(edge.parameter, edge.source, "same_key", fragments, names)
+        if edge.mode == "collect":
+            place = (plan.node.id, edge.parameter)
+            if place not in self._collected:
+                order = source.decision.select(KEY, ORDINAL, *dimensions(names))
+                self._collected[place] = (
+                    order.join(held, on=KEY, how="inner", maintain_order="left").sort(ORDINAL).drop(ORDINAL)
+                )
+            return InputBinding(edge.parameter, edge.source, "collect", self._collected[place], names)
+        return InputBinding(edge.parameter, edge.source, "whole", held.select(list(FRAGMENTS)))

@@ -1,0 +1,249 @@
+"""Freezing the world for the planner, and thawing what it asks for: user expressions, results of sources."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from barca.errors import DefinitionError, SelectionError, did_you_mean
+from barca.model import BatchesBy
+from barca.plan.batching import effective_batch
+from barca.plan.build import build_plan, rows_of, sources_to_load
+from barca.plan.inputs import PlanInputs
+from barca.plan.needs import packs_read
+from barca.schemas import KEY, MATERIALIZATIONS, NEEDED, RUN_HASH, STATE, dimension, empty
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from barca._typing import NodeId
+    from barca.graph import Graph, Node
+    from barca.model import Definition, Fingerprint
+    from barca.plan.inputs import BatchOverride, Plan
+    from barca.ports import LedgerReader, PackStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What somebody asked for.
+
+    Attributes:
+        targets: Node ids.
+        selection: Dimension to values.
+        batch: Grouping by node id, or under `None` for every batched node.
+        refresh: Nodes to run again.
+        refresh_all: Everything again.
+        cascade: Whether readers of refreshed keys run again.
+    """
+
+    targets: tuple[NodeId, ...]
+    selection: Mapping[str, tuple[str, ...]]
+    batch: Mapping[NodeId | None, BatchOverride]
+    refresh: frozenset[NodeId] = frozenset()
+    refresh_all: bool = False
+    cascade: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What planning reads besides the request.
+
+    Attributes:
+        graph: The nodes.
+        reader: The ledger at one version.
+        store: The packs.
+        fingerprint: Fingerprint of a definition.
+        explicit: Declared keys per (node, dimension).
+        variables: Environment variables set for this run, over the process's own.
+        read_keyed: Reads a keyed fragment: store and its row, to a frame of `schemas.KEYED`.
+    """
+
+    graph: Graph
+    reader: LedgerReader
+    store: PackStore
+    fingerprint: Callable[[Definition[..., Any]], Fingerprint]
+    explicit: Mapping[tuple[NodeId, str], tuple[str, ...]]
+    variables: Mapping[str, str]
+    read_keyed: Callable[[PackStore, pl.DataFrame], pl.DataFrame]
+
+    def freeze(self, request: Request, *, predict: bool) -> PlanInputs:
+        """The inputs of a plan for the request."""
+        cone = self.graph.upstream(request.targets)
+        nodes = [self.graph.nodes[node_id] for node_id in cone]
+        return PlanInputs(
+            graph=self.graph,
+            targets=request.targets,
+            fingerprints={node.id: self.fingerprint(node.definition) for node in nodes},
+            env={node.id: self._env(node) for node in nodes},
+            explicit={
+                node.id: {name: self.explicit[node.id, name] for name in node.explicit} for node in nodes
+            },
+            materialized=self.reader.materialized_many(cone),
+            definitions=self.reader.scan("definitions").collect(engine="in-memory"),
+            predict=predict,
+            selection=request.selection,
+            refresh=request.refresh,
+            refresh_all=request.refresh_all,
+            cascade=request.cascade,
+            batch=request.batch,
+        )
+
+    def _env(self, node: Node) -> dict[str, str | None]:
+        return {name: self.variables.get(name, os.environ.get(name)) for name in node.definition.env}
+
+    def plan(self, inputs: PlanInputs, previous: Plan | None = None, *, probe: bool = True) -> Plan:
+        """A plan with every stored source it awaits read, every pack it reads looked at.
+
+        Args:
+            inputs: The frozen inputs.
+            previous: An earlier plan of the same run.
+            probe: Whether packs that would be read are checked; one that cannot be read makes its keys run.
+        """
+        plan = build_plan(inputs, previous)
+        while True:
+            more = self._thaw(plan)
+            if more is None:
+                break
+            plan = build_plan(more, plan)
+        if not probe:
+            return plan
+        unread = [path for path in packs_read(plan) if path not in inputs.missing]
+        bad = self.store.probe(unread) if unread else []
+        if not bad:
+            return plan
+        again = replace(plan.inputs, missing=plan.inputs.missing | frozenset(bad), labels={})
+        lost_sources = {node_id for node_id in again.keyed if self._lies_in(node_id, plan, bad)}
+        again = replace(
+            again, keyed={name: frame for name, frame in again.keyed.items() if name not in lost_sources}
+        )
+        return self.plan(again, previous)
+
+    def _lies_in(self, node_id: NodeId, plan: Plan, bad: Sequence[str]) -> bool:
+        return bool(rows_of(node_id, plan.inputs).get_column("path").is_in(list(bad)).any())
+
+    def _thaw(self, plan: Plan) -> PlanInputs | None:
+        """The inputs with what the plan asks for, or `None` when it asks for nothing."""
+        inputs = plan.inputs
+        sources = sources_to_load(plan)
+        if sources:
+            bad = set(self.store.probe(sorted({path for row in sources.values() for path in row["path"]})))
+            keyed = {
+                node_id: self.read_keyed(self.store, row)
+                for node_id, row in sources.items()
+                if row.item(0, "path") not in bad
+            }
+            if bad - inputs.missing:
+                inputs = replace(inputs, missing=inputs.missing | bad)
+            if keyed:
+                return replace(inputs, keyed={**inputs.keyed, **keyed})
+        waiting = [node_plan for node_plan in plan.nodes.values() if node_plan.needs_labels]
+        if waiting:
+            labels = {
+                node_plan.node.id: label_keys(
+                    node_plan.node,
+                    node_plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED)),
+                    effective_batch(node_plan.node, inputs.batch),
+                )
+                for node_plan in waiting
+            }
+            return replace(inputs, labels={**inputs.labels, **labels})
+        return None
+
+    def replan(self, plan: Plan, settled: frozenset[NodeId], rows: Mapping[NodeId, pl.DataFrame]) -> Plan:
+        """The plan again, with nodes that settled in this run and the rows they got."""
+        merged = {node_id: _merged(rows_of(node_id, plan.inputs), frame) for node_id, frame in rows.items()}
+        inputs = replace(plan.inputs, settled=settled, materialized={**plan.inputs.materialized, **merged})
+        return self.plan(inputs, plan, probe=False)
+
+
+def _merged(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+    both = pl.concat([empty(MATERIALIZATIONS), old.select(list(MATERIALIZATIONS)), new])
+    return both.unique([KEY, RUN_HASH], keep="last", maintain_order=True)
+
+
+def label_keys(node: Node, keys: pl.DataFrame, batch: object) -> pl.DataFrame:
+    """Labels that a `batches_by` function gives the keys that run: `key, label: String`.
+
+    Raises:
+        DefinitionError: The function raised, or returned something else than a string or an integer.
+    """
+    assert isinstance(batch, BatchesBy)
+    names = sorted(node.dimensions)
+    columns = [keys.get_column(dimension(name)).to_list() for name in names]
+    single = len(names) == 1
+    labels = []
+    for values in zip(*columns, strict=True):
+        value = values[0] if single else dict(zip(names, values, strict=True))
+        try:
+            label = batch.label(value)
+        except Exception as error:
+            raise DefinitionError(
+                f"the function of batches_by(...) of `{node.id}` raised {type(error).__name__} for the key "
+                f"`{value}`: {error}",
+                node=node.id,
+                key=str(value),
+                remediation="make it return a string or an integer for every key",
+            ) from error
+        if isinstance(label, bool) or not isinstance(label, str | int):
+            raise DefinitionError(
+                f"the function of batches_by(...) of `{node.id}` returned the {type(label).__name__} "
+                f"`{label!r}` for the key `{value}`",
+                node=node.id,
+                key=str(value),
+                remediation="make it return a string or an integer for every key",
+            )
+        labels.append(f"{type(label).__name__}:{label}")
+    return keys.select(KEY).with_columns(pl.Series("label", labels, dtype=pl.String))
+
+
+def check_selection(plan: Plan) -> list[str]:
+    """Check a selection against the keys that are known; warnings about keys that are not.
+
+    Raises:
+        SelectionError: A dimension no node of the cone has, or a value that is a key of no node.
+    """
+    selection = plan.inputs.selection
+    warnings: list[str] = []
+    for name, values in selection.items():
+        nodes = [node_plan for node_plan in plan.nodes.values() if name in node_plan.node.dimensions]
+        if not nodes:
+            valid = {dim for node_plan in plan.nodes.values() for dim in node_plan.node.dimensions}
+            raise SelectionError(
+                f"no node of this run has the dimension `{name}`",
+                code="unknown_dimension",
+                remediation=did_you_mean(name, sorted(valid)),
+            )
+        known = [node_plan for node_plan in nodes if node_plan.state != "unknown"]
+        if len(known) < len(nodes):
+            continue
+        column = dimension(name)
+        found: set[str] = set()
+        for node_plan in known:
+            if column in node_plan.decision.columns:
+                found.update(node_plan.decision.get_column(column).unique())
+        wrong = [value for value in values if value not in found]
+        if wrong:
+            sample = _sample(plan, name)
+            raise SelectionError(
+                f"`{wrong[0]}` is not a key of `{name}`",
+                code="unknown_key",
+                remediation=did_you_mean(wrong[0], sample, limit=8),
+            )
+    return warnings
+
+
+def _sample(plan: Plan, name: str) -> list[str]:
+    """Valid values of a dimension, from what is declared or was returned."""
+    inputs = plan.inputs
+    for node_id, node_plan in plan.nodes.items():
+        if name not in node_plan.node.dimensions:
+            continue
+        if name in inputs.explicit.get(node_id, {}):
+            return list(inputs.explicit[node_id][name])
+        source = node_plan.node.keys_from
+        if source in inputs.keyed:
+            return inputs.keyed[source].get_column(KEY).to_list()
+    return []
