@@ -297,7 +297,7 @@ def extending_page() -> str:
 def command_line_page() -> str:
     from typer.main import get_command
 
-    from barca.cli import app
+    from barca.cli.app import app
 
     group = get_command(app)
     commands: dict[str, Any] = vars(group)["commands"]
