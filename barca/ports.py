@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     import polars as pl
@@ -32,6 +32,10 @@ class LedgerReader(Protocol):
 
         Sorted by age: for each key, the last row is its newest result.
         """
+        ...
+
+    def materialized_many(self, nodes: Iterable[str]) -> dict[str, pl.DataFrame]:
+        """`materialized` of each node, read together."""
         ...
 
 

@@ -1,0 +1,104 @@
+"""Rules for ledger rows that hold for every ledger, on disk and in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+import polars as pl
+
+from barca.errors import LedgerError, UsageError
+from barca.schemas import KEY, LEDGER_TABLES, NODE, OUTCOME_STATUSES, RUN_HASH, STATUS
+
+if TYPE_CHECKING:
+    from barca.ports import TableName
+
+TABLE_ORDER: Final[tuple[TableName, ...]] = (
+    "definitions",
+    "materializations",
+    "calls",
+    "publications",
+    "runs",
+)
+"""The order in which tables are committed together: a run's row comes when all it tells of is there."""
+
+PARTITION_COLUMNS: Final[dict[TableName, str]] = {"materializations": NODE}
+"""Tables that keep a directory per value of a column."""
+
+_MAX_NAME_BYTES: Final = 255
+_NULL_MARKER: Final = "__HIVE_DEFAULT_PARTITION__"
+
+
+def partition_directory(node: str) -> str:
+    """The directory of a node's rows: `node=<percent-encoded id>`."""
+    return f"{NODE}={quote(node, safe='', errors='strict')}"
+
+
+def check_node(node: str) -> None:
+    """Make sure that a ledger can hold the rows of a node of this id.
+
+    Raises:
+        UsageError: The id is empty, too long for a directory name, not text, or what Hive writes for null.
+    """
+    try:
+        excess = len(partition_directory(node)) - _MAX_NAME_BYTES
+    except UnicodeEncodeError:
+        reason = "it holds characters that are not Unicode text"
+    else:
+        if node and node != _NULL_MARKER and excess <= 0:
+            return
+        reason = (
+            f"it is {excess} bytes too long for a directory name of {_MAX_NAME_BYTES} bytes, "
+            "in which `/`, `:` and each byte of non-ASCII characters take 3"
+            if excess > 0
+            else "it is empty or a reserved word"
+        )
+    raise UsageError(
+        f"the node id {node!r} cannot stand in the ledger: {reason}",
+        code="node_name",
+        remediation="give the node a short `name=`",
+        node=node,
+    )
+
+
+def conform(table: TableName, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows in exactly the columns and dtypes of `schemas.LEDGER_TABLES[table]`.
+
+    Raises:
+        LedgerError: A column is missing, unknown, or cannot be cast without loss.
+        UsageError: As `check_node`.
+    """
+    schema = LEDGER_TABLES[table]
+    if set(rows.columns) != set(schema):
+        missing = sorted(set(schema) - set(rows.columns))
+        unknown = sorted(set(rows.columns) - set(schema))
+        raise LedgerError(
+            f"rows for the ledger table `{table}` have wrong columns: missing {missing}, unknown {unknown}",
+            code="ledger_rows",
+        )
+    try:
+        exact = rows.select(pl.col(name).cast(dtype, strict=True) for name, dtype in schema.items())
+    except pl.exceptions.PolarsError as error:
+        raise LedgerError(
+            f"rows for the ledger table `{table}` have the wrong dtypes: {error}", code="ledger_rows"
+        ) from error
+    partition = PARTITION_COLUMNS.get(table)
+    if partition is not None:
+        for value in exact[partition].unique().to_list():
+            check_node(value or "")
+    return exact
+
+
+def successes() -> pl.Expr:
+    """Whether a row of `schemas.MATERIALIZATIONS` is of a stored result."""
+    return pl.col(STATUS) == OUTCOME_STATUSES[0]
+
+
+def newest(rows: pl.DataFrame) -> pl.DataFrame:
+    """Of rows of `schemas.MATERIALIZATIONS` in order of age, the last per (key, run_hash), in that order.
+
+    Most nodes have one row per key; noticing that costs a third of looking for the last ones.
+    """
+    if rows[KEY].n_unique() == rows.height:
+        return rows
+    return rows.unique([KEY, RUN_HASH], keep="last", maintain_order=True)

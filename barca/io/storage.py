@@ -1,0 +1,306 @@
+"""Files that are either whole or not there, and the directory that holds packs.
+
+Everything is written under a staging name in the directory it belongs to, flushed to the disk, and renamed;
+the directory is flushed after. A reader, or a machine that loses power, never meets half a file under a
+pack's name. Leftovers of processes that were killed keep their staging name and are removed by `sweep`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import uuid
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from barca.errors import FragmentError, StoreError
+from barca.hashing import hash_text
+from barca.io.packs import CAST_OPTIONS, WRITE_OPTIONS, check_pack, no_packs, pack_metadata, pack_schema
+from barca.schemas import PATH, SIZE_BYTES, TIMESTAMP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+STAGING_PREFIX: Final = ".staging-"
+STAGING_MAX_AGE_SECONDS: Final = 3600.0
+
+MODIFIED_AT: Final = "modified_at"
+PACK_LISTING: Final = pl.Schema({PATH: pl.String(), SIZE_BYTES: pl.Int64(), MODIFIED_AT: TIMESTAMP})
+"""What `PackStore.list` returns. `modified_at`: when the file was last written."""
+
+# --- whole files ------------------------------------------------------------------------------------
+
+
+def flush_file(path: Path) -> None:
+    """Have the content of a file on the disk before returning."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def flush_directory(path: Path) -> None:
+    """Have the names in a directory on the disk before returning, where the system can do that."""
+    try:
+        flush_file(path)
+    except PermissionError:
+        if os.name != "nt":  # Windows opens no directories; its renames are journalled
+            raise
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and its parents; each new name is on the disk before returning."""
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    path.mkdir(exist_ok=True)
+    flush_directory(path.parent)
+
+
+@contextmanager
+def staged(path: Path) -> Iterator[Path]:
+    """A staging name beside `path` to write to; renamed to `path` at the end, removed on any error.
+
+    Raises:
+        StoreError: The file system refused: full, read-only, too large.
+    """
+    staging = path.parent / f"{STAGING_PREFIX}{os.getpid()}-{uuid.uuid4().hex}"
+    try:
+        make_directory(path.parent)
+        yield staging
+        flush_file(staging)
+        staging.replace(path)
+        flush_directory(path.parent)
+    except OSError as error:
+        raise StoreError(
+            f"`{path}` could not be written: {error.strerror or error}",
+            code="store_write",
+            remediation="check the free space and the permissions of its directory",
+            file=str(path),
+        ) from error
+    finally:
+        staging.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file whole and durably; a reader sees the old content or the new, never a part.
+
+    Raises:
+        StoreError: The file system refused.
+    """
+    with staged(path) as staging:
+        staging.write_bytes(content)
+
+
+# --- names ------------------------------------------------------------------------------------------
+
+_PLAIN_NODE = re.compile(r"[a-z0-9_][a-z0-9_.-]*(?:/[a-z0-9_][a-z0-9_.-]*)*(?::[a-z0-9_]+)?")
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?")
+_MAX_DIRECTORY: Final = 96
+
+
+def node_directory(node: str) -> str:
+    """The directory name of a node's packs: one path component, safe on every file system, injective.
+
+    An ordinary id keeps its text, `/` as `+`, `:` as `@`: `flows/daily.py:clean` is `flows+daily.py@clean`.
+    An id that is long, holds other characters, or upper-case ones that a file system could confuse, is a
+    readable prefix, `~` and its hash.
+    """
+    name = node.replace("/", "+").replace(":", "@")
+    plain = _PLAIN_NODE.fullmatch(node) and not _RESERVED.fullmatch(name) and not name.endswith(".")
+    if plain and len(name) <= _MAX_DIRECTORY:
+        return name
+    prefix = re.sub(r"[^a-z0-9_]+", "-", node.lower()).strip("-")[:40]
+    return f"{prefix}~{hash_text(node)}"
+
+
+_UNSAFE_PART = re.compile(r"|\.\.?|.*[\x00\\].*", re.DOTALL)
+
+
+def check_path(path: str) -> None:
+    """Make sure that a pack's path is relative and stays inside its store.
+
+    Raises:
+        StoreError: It does not.
+    """
+    if path.startswith("/") or any(_UNSAFE_PART.fullmatch(part) for part in path.split("/")):
+        raise StoreError(
+            f"`{path}` is not a path in a store: it must be relative and stay inside",
+            code="store_path",
+            file=path,
+        )
+
+
+# --- packs ------------------------------------------------------------------------------------------
+
+
+class FilePackStore:
+    """A `PackStore` on a local directory. Making one, and reading, creates no files.
+
+    Attributes:
+        root: The directory; its packs are `<node directory>/<id>.parquet`.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(root)
+        self._checked: dict[str, tuple[int, int, int]] = {}
+
+    def __repr__(self) -> str:
+        return f"FilePackStore({str(self.root)!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"root": self.root, "_checked": {}}
+
+    def write(self, path: str, frame: pl.DataFrame, metadata: dict[str, str]) -> int:
+        """Write a pack whole and durably: staged, flushed, renamed. Returns its size in bytes.
+
+        Raises:
+            StoreError: The file system refused, or the path leaves the store.
+            polars.exceptions.PolarsError: Parquet cannot hold the frame.
+        """
+        with self._staged(path) as staging:
+            frame.write_parquet(staging, metadata=metadata, **WRITE_OPTIONS)
+            return staging.stat().st_size
+
+    def sink(self, path: str, frame: pl.LazyFrame, metadata: dict[str, str]) -> int:
+        """As `write`, from the streaming engine; what the query raises passes through."""
+        with self._staged(path) as staging:
+            frame.sink_parquet(staging, metadata=metadata, engine="streaming", **WRITE_OPTIONS)
+            return staging.stat().st_size
+
+    @contextmanager
+    def _staged(self, path: str) -> Iterator[Path]:
+        check_path(path)
+        with staged(self.root / path) as staging:
+            yield staging
+
+    def scan(self, paths: Sequence[str], schema: pl.Schema | None = None) -> pl.LazyFrame:
+        """One lazy scan over packs; with `schema`, missing columns are null and others left out.
+
+        No paths give no rows. The rows of each pack keep their order, packs are in the order of `paths`.
+
+        Raises:
+            FragmentError: A pack is missing, unreadable, or not the one that was written.
+        """
+        if not paths:
+            return no_packs(schema)
+        for path in paths:
+            self._check(path)
+        return pl.scan_parquet(
+            [self.root / path for path in paths],
+            schema=schema,
+            missing_columns="insert",
+            extra_columns="ignore",
+            cast_options=CAST_OPTIONS,
+            glob=False,
+            hive_partitioning=False,
+        )
+
+    def schema(self, path: str) -> pl.Schema:
+        """The schema of a pack, from its footer.
+
+        Raises:
+            FragmentError: As `scan`.
+        """
+        self._check(path)
+        return pack_schema(path, self.root / path)
+
+    def metadata(self, path: str) -> dict[str, str]:
+        """The key-value metadata of a pack, from its footer.
+
+        Raises:
+            FragmentError: As `scan`.
+        """
+        self._check(path)
+        return pack_metadata(path, self.root / path)
+
+    def probe(self, paths: Sequence[str]) -> list[str]:
+        """Of the paths, those that can't be read as the packs that were written there, each once."""
+        broken = []
+        for path in dict.fromkeys(paths):
+            try:
+                self._check(path)
+            except FragmentError:
+                broken.append(path)
+        return broken
+
+    def _check(self, path: str) -> None:
+        """Look at a pack's footer, unless the file is still the one that was looked at before."""
+        check_path(path)
+        file = self.root / path
+        try:
+            status = file.stat()
+        except OSError:
+            seen = None
+        else:
+            seen = (status.st_ino, status.st_size, status.st_mtime_ns)
+        if seen is None or self._checked.get(path) != seen:
+            check_pack(path, file)
+        if seen is not None:
+            self._checked[path] = seen
+
+    def remove(self, paths: Sequence[str]) -> None:
+        """Delete packs; those already gone are passed over."""
+        for path in paths:
+            check_path(path)
+            try:
+                (self.root / path).unlink(missing_ok=True)
+            except OSError as error:
+                raise StoreError(
+                    f"`{self.root / path}` could not be deleted: {error.strerror or error}",
+                    code="store_remove",
+                    file=str(self.root / path),
+                ) from error
+            self._checked.pop(path, None)
+
+    def list(self) -> pl.DataFrame:
+        """Every pack, sorted by path, as a frame of `PACK_LISTING`; `path` is relative to `root`."""
+        rows = [
+            (file.relative_to(self.root).as_posix(), status.st_size, status.st_mtime_ns // 1000)
+            for file, status in _files(self.root)
+            if file.suffix == ".parquet" and not file.name.startswith(STAGING_PREFIX)
+        ]
+        raw = pl.Schema({**PACK_LISTING, MODIFIED_AT: pl.Int64()})
+        return pl.DataFrame(rows, schema=raw, orient="row").cast(PACK_LISTING).sort(PATH)
+
+    def sweep(self) -> int:
+        """Remove what killed processes left under staging names an hour ago or longer; how many files."""
+        swept = 0
+        for file, status in _files(self.root):
+            old = time.time() - status.st_mtime > STAGING_MAX_AGE_SECONDS
+            if file.name.startswith(STAGING_PREFIX) and old and not _writer_lives(file.name):
+                file.unlink(missing_ok=True)
+                swept += 1
+        return swept
+
+
+def _files(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Every file under a directory with its status; those that vanish meanwhile are passed over."""
+    for directory, _, names in os.walk(root):
+        for name in names:
+            file = Path(directory, name)
+            try:
+                yield file, file.stat()
+            except FileNotFoundError:
+                continue
+
+
+def _writer_lives(name: str) -> bool:
+    pid = name.removeprefix(STAGING_PREFIX).split("-")[0]
+    return pid.isdigit() and process_exists(int(pid))
+
+
+def process_exists(pid: int) -> bool:
+    """Whether this machine runs a process of that id, whoever owns it."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
