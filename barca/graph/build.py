@@ -1,152 +1,19 @@
-"""The frozen graph: nodes, the edges between them, and finding nodes by what people write.
-
-`build_graph` resolves every input to a node and checks that the pieces fit: each parameter is filled, each
-partitioned input is read key for key or through `collect`, nothing runs in a circle.
-"""
+"""Building the graph: resolving inputs and checking that the pieces fit."""
 
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from barca.errors import DefinitionError, LoadError, SelectionError, UsageError, did_you_mean
+from barca.errors import DefinitionError, UsageError, did_you_mean
+from barca.graph.nodes import BrokenFile, Edge, EdgeMode, Graph, Node, lost_with, short_name
 from barca.model import Collect, Definition, Partitions, PartitionsFrom
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from barca._typing import Kind, NodeId
-
-EdgeMode: TypeAlias = Literal["whole", "same_key", "collect", "keyed"]
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """One input of a node.
-
-    Attributes:
-        parameter: Parameter it fills; for an input the function does not take, the name it would have.
-        source: Node it comes from.
-        mode: `whole` (an unpartitioned node's value), `same_key` (the same key of a partitioned node),
-            `collect` (every key), `keyed` (an unpartitioned source of keys: each key gets its value, if
-            the source returns values).
-        passed: Whether the function has the parameter.
-    """
-
-    parameter: str
-    source: NodeId
-    mode: EdgeMode
-    passed: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A definition with its place in the graph.
-
-    Attributes:
-        id: Node id.
-        definition: What was decorated.
-        dimensions: Names of its dimensions, declared order; empty when unpartitioned.
-        edges: Inputs, sorted by parameter.
-        keys_from: Node its keys come from, for `partitions_from`.
-        explicit: Dimension to declared keys, for `partitions`.
-        keyed: Whether some node takes its keys from this unpartitioned node's result.
-    """
-
-    id: NodeId
-    definition: Definition[..., Any]
-    dimensions: tuple[str, ...]
-    edges: tuple[Edge, ...]
-    keys_from: NodeId | None = None
-    explicit: Mapping[str, Partitions] = field(default_factory=dict)
-    keyed: bool = False
-
-    @property
-    def kind(self) -> Kind:
-        """`asset`, `task` or `sensor`."""
-        return self.definition.kind
-
-    @property
-    def partitioned(self) -> bool:
-        """Whether it has dimensions."""
-        return bool(self.dimensions)
-
-
-@dataclass(frozen=True, slots=True)
-class BrokenFile:
-    """A file, or an expression in one, that could not be loaded.
-
-    Attributes:
-        file: Path relative to the project root.
-        nodes: Ids of the nodes that are lost with it.
-        error: `ExceptionType: message`.
-        traceback: The full text.
-    """
-
-    file: str
-    nodes: tuple[NodeId, ...]
-    error: str
-    traceback: str
-
-
-@dataclass(frozen=True, slots=True)
-class Graph:
-    """Nodes in topological order, inputs before their readers, and what could not be loaded."""
-
-    nodes: Mapping[NodeId, Node]
-    load_errors: tuple[BrokenFile, ...] = ()
-
-    def upstream(self, targets: Iterable[NodeId]) -> tuple[NodeId, ...]:
-        """The targets and everything they read, in topological order."""
-        wanted = set(targets)
-        for node_id in reversed(list(self.nodes)):
-            if node_id in wanted:
-                wanted.update(edge.source for edge in self.nodes[node_id].edges)
-        return tuple(node_id for node_id in self.nodes if node_id in wanted)
-
-    def downstream(self, sources: Iterable[NodeId]) -> tuple[NodeId, ...]:
-        """The sources and everything that reads them, in topological order."""
-        reached = set(sources)
-        for node_id, node in self.nodes.items():
-            if any(edge.source in reached for edge in node.edges):
-                reached.add(node_id)
-        return tuple(node_id for node_id in self.nodes if node_id in reached)
-
-    def find(self, name: str) -> NodeId:
-        """The node that `name` means: an id, or a function's name when only one node has it.
-
-        Raises:
-            LoadError: The node is in a file that could not be loaded.
-            SelectionError: No node, or several nodes, have the name.
-        """
-        if name in self.nodes:
-            return name
-        matches = [node_id for node_id in self.nodes if short_name(node_id) == name]
-        if len(matches) == 1:
-            return matches[0]
-        if matches:
-            raise SelectionError(
-                f"`{name}` is the name of {len(matches)} nodes",
-                code="ambiguous_target",
-                remediation="name one of " + ", ".join(f"`{match}`" for match in matches),
-            )
-        for broken in self.load_errors:
-            if any(name in (node_id, short_name(node_id)) for node_id in broken.nodes):
-                raise LoadError(
-                    f"`{name}` could not be loaded: {broken.error}",
-                    node=name,
-                    file=broken.file,
-                    traceback=broken.traceback,
-                    remediation=f"fix {broken.file}; `barca list` shows every file that fails to load",
-                )
-        hint = did_you_mean(name, [*(short_name(node_id) for node_id in self.nodes)])
-        raise SelectionError(f"there is no node `{name}`", code="unknown_target", remediation=hint)
-
-
-def short_name(node_id: NodeId) -> str:
-    """The function's name in a node id."""
-    return node_id.rpartition(":")[2]
+    from barca._typing import NodeId
 
 
 def build_graph(
@@ -230,9 +97,7 @@ def _ordered(
                 )
             path.append(node_id)
             stack.append((node_id, True))
-            stack += [
-                (source, False) for source in reversed(resolver.sources(node_id)) if source in by_id
-            ]
+            stack += [(source, False) for source in reversed(resolver.sources(node_id)) if source in by_id]
     return order
 
 
@@ -248,12 +113,7 @@ def _settle(
     if cause is None:
         order.append(node_id)
         return
-    broken = BrokenFile(
-        file=node_id.rpartition(":")[0] or by_id[node_id].file,
-        nodes=(node_id,),
-        error=f"LoadError: it reads `{cause}`, which could not be loaded: {lost[cause].error}",
-        traceback=lost[cause].traceback,
-    )
+    broken = lost_with(node_id, by_id[node_id].file, cause, lost[cause])
     lost[node_id] = broken
     errors.append(broken)
 

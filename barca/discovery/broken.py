@@ -1,0 +1,58 @@
+"""Turning what a project file raised into a load error."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from barca.discovery.files import PACKAGE
+from barca.discovery.names import declared_nodes
+from barca.errors import BarcaError
+from barca.graph import BrokenFile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from barca._typing import NodeId
+
+
+def broken_file(root: Path, file: Path, error: BaseException) -> BrokenFile:
+    """A file that could not be imported, with the nodes that its text declares."""
+    shown = file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
+    try:
+        nodes = declared_nodes(shown, file.read_bytes())
+    except OSError:
+        nodes = ()
+    return BrokenFile(shown, nodes, describe(error, root), user_traceback(error))
+
+
+def broken_expression(
+    root: Path, file: str, line: int, nodes: Sequence[NodeId], error: BaseException
+) -> BrokenFile:
+    """An expression in `partitions(...)` or `batches(...)` that raised, or gave something else than keys."""
+    path = Path(file)
+    shown = path.relative_to(root).as_posix() if path.is_relative_to(root) else file
+    return BrokenFile(shown, tuple(nodes), f"{describe(error, root)} ({shown}:{line})", user_traceback(error))
+
+
+def describe(error: BaseException, root: Path) -> str:
+    """`ExceptionType: message`; of barca's own errors with file, line and hint."""
+    if isinstance(error, BarcaError):
+        return f"{type(error).__name__}: {error}".replace(f"{root}/", "")
+    return "".join(traceback.format_exception_only(error)).strip().replace(f"{root}/", "")
+
+
+def user_traceback(error: BaseException) -> str:
+    """The traceback without the frames of barca and of Python's import system."""
+    summary = traceback.TracebackException.from_exception(error)
+    part: traceback.TracebackException | None = summary
+    while part is not None:
+        frames = [frame for frame in part.stack if not _is_machinery(frame.filename)]
+        part.stack = traceback.StackSummary.from_list(frames)
+        part = part.__cause__ or part.__context__
+    return "".join(summary.format())
+
+
+def _is_machinery(file: str) -> bool:
+    return file.startswith("<frozen importlib") or Path(file).is_relative_to(PACKAGE)
