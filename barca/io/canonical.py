@@ -1,0 +1,83 @@
+"""The one order and the one form in which the rows of a key are stored.
+
+Rows are sorted by every column, in column order, the way Polars sorts: nulls first, NaN last, Categorical by
+its text, Enum by the position of its category, nested values element by element. Before that, every float at
+every nesting level is brought to one form: `-0.0` becomes `0.0`, and every NaN the positive quiet one, since
+those compare equal but are not the same bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from barca.io.dtypes import element_type, holds, map_entry, storage_type, struct_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_NAN = float("nan")
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """The name, with as many `_` behind it as it takes to be none of `taken`."""
+    names = set(taken)
+    while name in names:
+        name += "_"
+    return name
+
+
+def arrange(rows: pl.DataFrame, owner: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
+    """The rows in canonical order and form.
+
+    Args:
+        rows: The user's columns, without dimensions.
+        owner: For each row the position of its key among the keys, `UInt32`.
+
+    Returns:
+        The rows sorted by owner and then by every column, and the owners in the same order.
+    """
+    names = rows.columns
+    by = free_name("owner", names)
+    frame = rows.with_columns(owner.alias(by)).with_columns(
+        [
+            _normal(pl.col(name), dtype).alias(name)
+            for name, dtype in rows.schema.items()
+            if _holds_float(dtype)
+        ]
+    )
+    ordered = owner.is_sorted()
+    if not ordered:
+        frame = frame.sort(by, maintain_order=True)
+    if names and not _strictly_rising(frame.get_column(by)):
+        frame = frame.sort([by, *names])
+    return frame.select(names) if names else pl.DataFrame(height=rows.height), frame.get_column(by)
+
+
+def _strictly_rising(owner: pl.Series) -> bool:
+    return owner.len() < 2 or not (owner.slice(1) == owner.slice(0, owner.len() - 1)).any()
+
+
+def _holds_float(dtype: pl.DataType) -> bool:
+    return holds(dtype, lambda inner: inner.is_float())
+
+
+def _normal(value: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """The value with every float in it brought to its one form."""
+    if not _holds_float(dtype):
+        return value
+    if isinstance(dtype, pl.List | pl.Array):
+        inner = _normal(pl.element(), element_type(dtype))
+        return value.list.eval(inner) if isinstance(dtype, pl.List) else value.arr.eval(inner)
+    if isinstance(dtype, pl.Struct):
+        fields = [(name, inner) for name, inner in struct_fields(dtype) if _holds_float(inner)]
+        return value.struct.with_fields(
+            [_normal(value.struct.field(name), inner).alias(name) for name, inner in fields]
+        )
+    if isinstance(dtype, pl.Map):
+        return value.map.entries().list.eval(_normal(pl.element(), map_entry(dtype))).list.to_map()
+    if isinstance(dtype, pl.BaseExtension):
+        return _normal(value.ext.storage(), storage_type(dtype)).ext.to(dtype)
+    number = pl.when(value == 0).then(pl.lit(0.0, dtype=dtype)).otherwise(value)
+    return pl.when(value.is_nan()).then(pl.lit(_NAN, dtype=dtype)).otherwise(number)

@@ -1,0 +1,144 @@
+"""Digests: the identity of a fragment's content, 32 hexadecimal digits of xxh3-128.
+
+The encoding is a file format, specified in `docs/concepts/hash-format.md`. A digest is the hash of a head and
+a body. The head is the hash of the schema text: the format version, and the name and type of every column in
+the user's order, the types written by `dtype_text`. The body is every cell of the canonically sorted rows:
+
+| type | a cell |
+|---|---|
+| null of a String or Binary column | `~:` or `~;` |
+| null of any other type | `~` (`~;` for numbers and times) |
+| Boolean | `true` or `false` |
+| integers, Decimal, Date, Datetime, Time, Duration | the physical integer in decimal digits, `;` |
+| floats | their bits as an unsigned integer in decimal digits, `;` |
+| String, Categorical, Enum | length in UTF-8 bytes, `:`, the text |
+| Binary | hexadecimal, `;` |
+| List, Array | `[`, the elements, `]` |
+| Struct | `(`, the fields, `)` |
+| Map | as the List of its entries |
+| Extension | as its storage |
+
+and a line feed after every row. Each cell ends where its own text says, so that different rows never give
+the same text. Nothing of it depends on chunks, on the file's layout, or on how Polars prints a value.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final, cast
+
+import polars as pl
+import xxhash
+
+from barca.hashing import FORMAT_VERSION, hash_fields
+from barca.io.dtypes import dtype_text, element_type, map_entry, storage_type, struct_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+_SLICE_BYTES: Final = 32 << 20
+_ROWS_AT_ONCE: Final = 10_000
+_BITS: Final[dict[type[pl.DataType], type[pl.DataType]]] = {
+    pl.Float16: pl.UInt16,
+    pl.Float32: pl.UInt32,
+    pl.Float64: pl.UInt64,
+}
+
+
+# --- rows -------------------------------------------------------------------------------------------
+
+
+def digest_rows(rows: pl.DataFrame, counts: Sequence[int], columns: Sequence[tuple[str, str]]) -> list[str]:
+    """The digest of each key of a table.
+
+    Args:
+        rows: Canonically sorted rows, without dimension columns.
+        counts: Rows of each key, in the order they stand in `rows`; zeros allowed.
+        columns: Name and `dtype_text` of every column the user returned, dimension columns too.
+    """
+    head = _head("table", columns).encode()
+    digest = xxhash.xxh3_128_hexdigest
+    texts = _row_texts(rows)
+    digests = []
+    for count in counts:
+        if count <= _ROWS_AT_ONCE:
+            digests.append(digest(head + b"".join(islice(texts, count))))
+            continue
+        hasher = xxhash.xxh3_128(head)
+        for begin in range(0, count, _ROWS_AT_ONCE):
+            hasher.update(b"".join(islice(texts, min(_ROWS_AT_ONCE, count - begin))))
+        digests.append(hasher.hexdigest())
+    return digests
+
+
+def digest_values(kind: str, values: Iterable[str | bytes]) -> list[str]:
+    """The digest of each JSON text (`kind` `json`) or pickle (`kind` `pickle`)."""
+    head = _head(kind, ()).encode()
+    digest = xxhash.xxh3_128_hexdigest
+    return [digest(head + (value.encode() if isinstance(value, str) else value)) for value in values]
+
+
+def digest_pairs(pairs: pl.DataFrame) -> str:
+    """The digest of a keyed source's frame: its keys and values, not their order.
+
+    Args:
+        pairs: String columns, the key first, sorted by it.
+    """
+    columns = [(name, dtype_text(dtype)) for name, dtype in pairs.schema.items()]
+    hasher = xxhash.xxh3_128(_head("keyed", columns).encode())
+    for text in _row_texts(pairs):
+        hasher.update(text)
+    return hasher.hexdigest()
+
+
+def _head(kind: str, columns: Sequence[tuple[str, str]]) -> str:
+    fields = [("format", FORMAT_VERSION), ("kind", kind)]
+    fields += [part for name, dtype in columns for part in (("column", name), ("type", dtype))]
+    return hash_fields(fields)
+
+
+def _row_texts(rows: pl.DataFrame) -> Iterator[bytes]:
+    """The body text of each row; encoded in slices, so that memory does not grow with the table."""
+    if not rows.width:
+        return iter([b"\n"] * rows.height)
+    text = pl.concat_str(
+        [part for name, dtype in rows.schema.items() for part in _cell(pl.col(name), dtype)] + [pl.lit("\n")]
+    ).cast(pl.Binary)
+    step = max(1, _SLICE_BYTES * rows.height // max(1, int(rows.estimated_size())))
+    slices = (rows.slice(begin, step) for begin in range(0, rows.height, step))
+    return chain.from_iterable(
+        cast("list[bytes]", part.select(text.alias("text")).to_series().to_list()) for part in slices
+    )
+
+
+# --- cells ------------------------------------------------------------------------------------------
+
+
+def _cell(value: pl.Expr, dtype: pl.DataType) -> list[pl.Expr]:
+    """The non-null String expressions whose concatenation is a cell's text."""
+    if isinstance(dtype, pl.String | pl.Categorical | pl.Enum):
+        text = value.cast(pl.String)
+        return [text.str.len_bytes().cast(pl.String).fill_null("~"), pl.lit(":"), text.fill_null("")]
+    if isinstance(dtype, pl.Binary):
+        return [value.bin.encode("hex").fill_null("~"), pl.lit(";")]
+    if isinstance(dtype, pl.Null | pl.Boolean):
+        return [value.cast(pl.String).fill_null("~")]
+    if dtype.is_nested() or isinstance(dtype, pl.BaseExtension):
+        return _nested(value, dtype)
+    number = value.reinterpret(dtype=_BITS[type(dtype)]) if dtype.is_float() else value.to_physical()
+    return [number.cast(pl.String).fill_null("~"), pl.lit(";")]
+
+
+def _nested(value: pl.Expr, dtype: pl.DataType) -> list[pl.Expr]:
+    if isinstance(dtype, pl.BaseExtension):
+        return _cell(value.ext.storage(), storage_type(dtype))
+    if isinstance(dtype, pl.Struct):
+        fields = [(value.struct.field(name), inner) for name, inner in struct_fields(dtype)]
+        cells = chain.from_iterable(_cell(part, inner) for part, inner in fields)
+        text = pl.concat_str([pl.lit("("), *cells, pl.lit(")")])
+        return [pl.when(value.is_not_null()).then(text).otherwise(pl.lit("~"))]
+    if isinstance(dtype, pl.Map):
+        return _nested(value.map.entries(), pl.List(map_entry(dtype)))
+    elements = value.arr.to_list() if isinstance(dtype, pl.Array) else value
+    text = elements.list.eval(pl.concat_str(_cell(pl.element(), element_type(dtype)))).list.join("")
+    return [pl.concat_str([pl.lit("["), text, pl.lit("]")]).fill_null("~")]
