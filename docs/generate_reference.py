@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the docstrings of the package.
+"""Writes docs/reference/, and the module map of docs/contributing.md, from the docstrings of the package.
 
     python docs/generate_reference.py            # write the pages
     python docs/generate_reference.py --check    # exit 1, naming them, when pages are not up to date
@@ -24,6 +24,9 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
 NOTE = "<!-- Written by docs/generate_reference.py from docstrings: edit those. -->\n"
+
+CONTRIBUTING = ROOT / "docs" / "contributing.md"
+MAP_MARKS = ("<!-- modules: written by docs/generate_reference.py -->", "<!-- /modules -->")
 
 SECTION = re.compile(r"^(Args|Keyword Args|Returns|Yields|Raises|Attributes|Columns|Examples):$")
 ITEM = re.compile(r"^(?P<name>[\w.*`\[\], ]+?): (?P<text>.*)$", re.DOTALL)
@@ -322,6 +325,21 @@ def parameters_of(command: Any) -> Iterator[str]:
         yield "| | |\n|---|---|\n" + "\n".join(rows)
 
 
+def with_module_map(text: str) -> str:
+    """The contributor's page, with the first sentence of every module's docstring between its marks."""
+    rows = []
+    for path in sorted((ROOT / "barca").rglob("*.py"), key=lambda path: (path.parent, path.name)):
+        docstring = ast.get_docstring(ast.parse(path.read_text()))
+        if docstring:
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            sentence = " ".join(docstring.split("\n\n")[0].split())
+            rows.append(f"| `{name}` | {sentence} |")
+    begin, end = MAP_MARKS
+    head, _, rest = text.partition(begin)
+    table = "\n".join(["| module | what it is |", "|---|---|", *rows])
+    return f"{head}{begin}\n\n{table}\n\n{end}{rest.partition(end)[2]}"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "python.md": python_page,
     "command-line.md": command_line_page,
@@ -340,18 +358,15 @@ def main() -> None:
     )
     check = parser.parse_args().check
     REFERENCE.mkdir(exist_ok=True)
-    stale = []
-    for name, page in PAGES.items():
-        text = f"{NOTE}\n{page()}\n"
-        path = REFERENCE / name
-        if path.exists() and path.read_text() == text:
-            continue
-        stale.append(name)
-        if not check:
-            path.write_text(text)
+    wanted = {REFERENCE / name: f"{NOTE}\n{page()}\n" for name, page in PAGES.items()}
+    wanted[CONTRIBUTING] = with_module_map(CONTRIBUTING.read_text())
+    stale = {path: text for path, text in wanted.items() if not path.exists() or path.read_text() != text}
     if check and stale:
-        sys.exit(f"not up to date: {', '.join(stale)}; run python docs/generate_reference.py")
-    print(f"{len(PAGES)} pages, {len(stale)} written")
+        names = ", ".join(path.name for path in stale)
+        sys.exit(f"not up to date: {names}; run python docs/generate_reference.py")
+    for path, text in stale.items():
+        path.write_text(text)
+    print(f"{len(wanted)} pages, {len(stale)} written")
 
 
 if __name__ == "__main__":
