@@ -1,13 +1,8 @@
 """Settings of a project: `barca.toml` and the environment variables that override it.
 
-[execution]
-pool_size = 4            # worker processes; BARCA_POOL_SIZE
-capacity = 8             # weight that may run at once
-executor = "processes"   # or "inline"; BARCA_EXECUTOR
-engine = "in-memory"     # or "streaming"
-
-[env.prod]               # chosen with --env prod
-MODE = "full"
+`[execution]` holds `pool_size` (worker processes; `BARCA_POOL_SIZE`), `capacity` (weight that may run at
+once), `executor` (`"processes"` or `"inline"`; `BARCA_EXECUTOR`) and `engine` (`"in-memory"` or
+`"streaming"`). A table `[env.prod]` holds the variables that `--env prod` sets.
 """
 
 from __future__ import annotations
@@ -146,9 +141,12 @@ def _pool_size(execution: Mapping[str, Any], variables: Mapping[str, str], place
 
 def _executor(execution: Mapping[str, Any], variables: Mapping[str, str], place: str) -> ExecutorName | None:
     override = variables.get("BARCA_EXECUTOR")
-    if override:
-        return _choice("BARCA_EXECUTOR", override, get_args(ExecutorName), None)
-    return _choice("[execution] executor", execution.get("executor"), get_args(ExecutorName), place)
+    chosen: ExecutorName | None = (
+        _choice("BARCA_EXECUTOR", override, get_args(ExecutorName), None)
+        if override
+        else _choice("[execution] executor", execution.get("executor"), get_args(ExecutorName), place)
+    )
+    return chosen
 
 
 def _check_known(where: str, table: Mapping[str, Any], known: Iterable[str], place: str) -> None:

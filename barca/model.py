@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from barca._typing import Engine, Kind, NodeId, Serializer
 
 P = ParamSpec("P")
-R = TypeVar("R", covariant=True)
+R_co = TypeVar("R_co", covariant=True)
 
 # --- what a function may answer for a key -----------------------------------------------------------
 
@@ -44,7 +44,7 @@ class Always:
 
 @dataclass(frozen=True, slots=True)
 class Manual:
-    """The node runs when it has no result yet, or when a refresh names it; never because something changed."""
+    """The node runs when it has no result yet or a refresh names it; never because something changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class SinkSpec:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Definition(Generic[P, R]):
+class Definition(Generic[P, R_co]):
     """A decorated function: still callable as the plain function, frozen, registered nowhere.
 
     Attributes:
@@ -193,7 +193,7 @@ class Definition(Generic[P, R]):
         line: Line of the first decorator.
     """
 
-    function: Callable[P, R]
+    function: Callable[P, R_co]
     kind: Kind
     name: str | None = None
     inputs: Mapping[str, InputRef] = field(default_factory=dict)
@@ -217,10 +217,13 @@ class Definition(Generic[P, R]):
 
     def __post_init__(self) -> None:
         # functools.update_wrapper assigns attributes, which a frozen dataclass refuses
-        copied = {name: getattr(self.function, name, None) for name in functools.WRAPPER_ASSIGNMENTS}
+        copied: dict[str, Any] = {
+            name: getattr(self.function, name, None) for name in functools.WRAPPER_ASSIGNMENTS
+        }
         self.__dict__.update(copied, __wrapped__=self.function)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the plain function."""
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -377,6 +380,6 @@ class WorkerDied:
     elapsed_seconds: float
 
 
-def with_sinks(definition: Definition[P, R], sinks: Iterable[SinkSpec]) -> Definition[P, R]:
+def with_sinks(definition: Definition[P, R_co], sinks: Iterable[SinkSpec]) -> Definition[P, R_co]:
     """A copy of the definition that also publishes to `sinks`."""
     return replace(definition, sinks=(*sinks, *definition.sinks))

@@ -20,9 +20,7 @@ UNSAFE = r"[\x00-\x1F!-,/:-@\[-^`{-}\x7F]"
 """Regular expression of a character that `ESCAPES` encodes, for telling the usual columns that need none."""
 
 ESCAPES: dict[str, str] = {
-    chr(code): f"%{code:02X}"
-    for code in range(128)
-    if not re.fullmatch(r"[A-Za-z0-9_.~ \-]", chr(code))
+    chr(code): f"%{code:02X}" for code in range(128) if not re.fullmatch(r"[A-Za-z0-9_.~ \-]", chr(code))
 }
 """ASCII characters that are percent-encoded in a key, `%` among them, which keeps the form injective.
 Other characters stay as they are: a key is an identity, never a file name."""
@@ -143,7 +141,7 @@ def _source(helper: str, value: Any) -> Any:
     raise DefinitionError(
         f"{helper}() takes a decorated function or a node id, not the {type(value).__name__} `{value!r}`",
         code="helper_arguments",
-        remediation=f"decorate the function with @asset, @task or @sensor, then write {helper}(that_function)",
+        remediation=f"decorate the function with @asset, @task or @sensor, then write {helper}(function)",
     )
 
 

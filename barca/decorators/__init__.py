@@ -7,7 +7,7 @@ Nothing is registered anywhere; `discovery` finds definitions where Python itsel
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from barca.decorators.arguments import check_arguments, check_sink, unknown_argument
 from barca.decorators.functions import Place, check_function, check_parameters, source_of
@@ -153,7 +153,7 @@ def sensor(function: Any = None, /, **arguments: Any) -> Any:
 
 
 def _decorate(kind: Kind, function: Any, arguments: dict[str, Any]) -> Any:
-    frame = sys._getframe(2)  # noqa: SLF001: the line of the decorator, for its errors
+    frame = sys._getframe(2)  # noqa: SLF001 - the decorator's line, for its errors
     here = Place(frame.f_code.co_filename, frame.f_lineno)
     if function is not None:
         return _define(kind, function, arguments, here)
@@ -203,7 +203,7 @@ def sink(
     Raises:
         DefinitionError: An argument does not exist or does not fit, or what is decorated is not an asset.
     """
-    frame = sys._getframe(1)  # noqa: SLF001: the line of the decorator, for its errors
+    frame = sys._getframe(1)  # noqa: SLF001 - the decorator's line, for its errors
     here = Place(frame.f_code.co_filename, frame.f_lineno)
     accepted = ("serializer", "partition_by", "rows_per_file")
     for argument in unknown:
@@ -211,7 +211,7 @@ def sink(
     spec = check_sink(path, serializer, partition_by, rows_per_file, here)
 
     def decorator(function: C) -> C:
-        return _publish(function, spec, here)
+        return cast("C", _publish(function, spec, here))
 
     return decorator
 

@@ -102,7 +102,7 @@ def check_sink(
         ) from None
 
 
-class _Unfit(Exception):  # noqa: N818: never leaves this module
+class _Unfit(Exception):
     """A value that does not fit: what was expected, what was given, how to write it."""
 
     def __init__(self, expected: str, value: Any, remediation: str | None = None) -> None:

@@ -184,7 +184,7 @@ def _evaluated(annotation: Any, function: Callable[..., Any]) -> Any:
     if not isinstance(annotation, str):
         return annotation
     try:
-        return eval(annotation, inspect.unwrap(function).__globals__)  # type: ignore[attr-defined]  # noqa: S307
+        return eval(annotation, inspect.unwrap(function).__globals__)  # noqa: S307 - as typing.get_type_hints
     except Exception:
         return annotation
 

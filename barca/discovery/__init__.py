@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barca.discovery.broken import broken_file
@@ -27,6 +26,7 @@ from barca.model import Collect, Definition, PartitionsFrom
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
     from types import ModuleType
 
     from barca._typing import NodeId
@@ -124,10 +124,9 @@ class _Reader:
 
     def _owners(self) -> Owners:
         loaded = [(str(file), each.module) for file, each in self._importer.loaded.items()]
-        main = [
-            (str(file), module) for file, module in self._modules.items() if module and file == main_file()
-        ]
-        return Owners([*loaded, *main])
+        main = main_file()
+        running = [(str(main), sys.modules["__main__"])] if main in self._modules else []
+        return Owners([*loaded, *running])
 
     def _read_by(
         self, definitions: Sequence[Definition[..., Any]], found: Mapping[int, Definition[..., Any]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barca.discovery.broken import broken_expression
@@ -11,6 +10,7 @@ from barca.partitions import normalise_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from barca._typing import NodeId
     from barca.graph import BrokenFile, Graph

@@ -25,7 +25,7 @@ from barca.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import CodeType, ModuleType
+    from types import CodeType, FrameType, ModuleType
 
 NESTED_RUN: Final = "nested_run"
 """Code of the error for a run that a file starts while barca imports the file."""
@@ -199,14 +199,13 @@ class Importer(importlib.abc.MetaPathFinder):
 
     def _importing_file(self) -> Path | None:
         """The project's file that an import stands in, found on the stack; `None` for other code."""
-        frame = sys._getframe(1)  # noqa: SLF001
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the importing code is nowhere else
         while frame is not None:
             module = frame.f_globals.get("__name__") or ""
             if module != __name__ and module.partition(".")[0] != "importlib":
                 loader = frame.f_globals.get("__loader__")
-                mine = isinstance(loader, SourceLoader) and loader.importer is self
-                return loader.file if mine else None
-            frame = frame.f_back  # type: ignore[assignment]
+                return loader.file if isinstance(loader, SourceLoader) and loader.importer is self else None
+            frame = frame.f_back
         return None
 
 

@@ -70,7 +70,7 @@ class Owners:
             self._places.setdefault(id(definition), (file, name))
 
     def place(self, definition: Definition[..., Any]) -> tuple[str, str]:
-        """File and variable of a definition; its function's file and qualified name when no module holds it."""
+        """File and variable of a definition; file and qualified name of its function when none holds it."""
         return self._places.get(id(definition)) or (definition.file, definition.function.__qualname__)
 
     def holds(self, definition: Definition[..., Any]) -> bool:

@@ -36,10 +36,11 @@ def rewrite(source: str, file: str, real_name: Callable[[str], str]) -> ast.Modu
         SyntaxError: It does not parse.
     """
     tree = ast.parse(source, file)
-    tree = _Imports(real_name).visit(tree)
+    _Imports(real_name).visit(tree)
     if "barca" in source:
-        tree = _PutOff(tree, source).visit(tree)
-    return ast.fix_missing_locations(tree)
+        _PutOff(tree, source).visit(tree)
+    ast.fix_missing_locations(tree)
+    return tree
 
 
 def defer_hook(file: str) -> Callable[..., Deferred]:

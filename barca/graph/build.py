@@ -217,7 +217,7 @@ class _Resolver:
             # an input the function does not take still decides what its keys are computed from
             label = name if passed else f"({name})"
             edges[label] = Edge(label, keys_from, "same_key" if partitioned else "keyed", passed)
-        self._check_parameters(node_id, definition, parameters, dimensions, edges)
+        self._check_parameters(node_id, parameters, dimensions, edges)
         return tuple(edges[name] for name in sorted(edges))
 
     def _mode(
@@ -249,14 +249,13 @@ class _Resolver:
             node_id,
             f"`{short_name(node_id)}` reads `{name}` as `{parameter}`, but `{name}` has a result for each "
             f"{', '.join(upstream.partitions)}",
-            f'read every key as one input with inputs={{"{parameter}": collect({name})}}, or run once per key '
-            f'with partitions={{"{next(iter(upstream.partitions))}": partitions_from({name})}}',
+            f'read every key as one input with inputs={{"{parameter}": collect({name})}}, or run once per '
+            f'key with partitions={{"{next(iter(upstream.partitions))}": partitions_from({name})}}',
         )
 
     def _check_parameters(
         self,
         node_id: NodeId,
-        definition: Definition[..., Any],
         parameters: Mapping[str, inspect.Parameter],
         dimensions: tuple[str, ...],
         edges: Mapping[str, Edge],
@@ -277,8 +276,8 @@ class _Resolver:
                 raise self._error(
                     node_id,
                     f"nothing fills the parameter `{name}` of `{short_name(node_id)}`",
-                    f'name its input: inputs={{"{name}": ...}}, make it a dimension in partitions=, or give it '
-                    "a default",
+                    f'name its input: inputs={{"{name}": ...}}, make it a dimension in partitions=, or give '
+                    "it a default",
                 )
 
     def _error(self, node_id: NodeId, message: str, remediation: str) -> UsageError:
@@ -298,20 +297,15 @@ def _check_shapes(nodes: Mapping[NodeId, Node]) -> None:
         if node.keys_from is None or not nodes[node.keys_from].partitioned:
             continue
         source = nodes[node.keys_from]
+        if source.dimensions == node.dimensions:
+            continue
+        message = f"`{source.id}` has {len(source.dimensions)} dimensions; partitions_from(...) takes one"
+        remediation = "declare the dimensions with partitions([...]) on both nodes"
+        if len(source.dimensions) == 1:
+            mine, theirs = node.dimensions[0], source.dimensions[0]
+            message = f"`{mine}` takes its keys from `{source.id}`, whose dimension is `{theirs}`"
+            remediation = f"call the dimension (and the parameter) `{theirs}`"
         definition = node.definition
-        fix = None
-        if len(source.dimensions) > 1:
-            fix = (
-                f"`{source.id}` has {len(source.dimensions)} dimensions; partitions_from(...) takes one",
-                "declare the dimensions with partitions([...]) on both nodes",
-            )
-        elif source.dimensions != node.dimensions:
-            fix = (
-                f"the dimension `{node.dimensions[0]}` takes its keys from `{source.id}`, whose dimension is "
-                f"`{source.dimensions[0]}`",
-                f"call the dimension (and the parameter) `{source.dimensions[0]}`",
-            )
-        if fix:
-            raise DefinitionError(
-                fix[0], node=node.id, file=definition.file, line=definition.line, remediation=fix[1]
-            )
+        raise DefinitionError(
+            message, node=node.id, file=definition.file, line=definition.line, remediation=remediation
+        )
