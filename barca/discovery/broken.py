@@ -12,9 +12,8 @@ from barca.errors import BarcaError
 from barca.graph import BrokenFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from barca._typing import NodeId
+    from barca.model import Deferred
 
 
 def broken_file(root: Path, file: Path, error: BaseException) -> BrokenFile:
@@ -27,20 +26,23 @@ def broken_file(root: Path, file: Path, error: BaseException) -> BrokenFile:
     return BrokenFile(shown, nodes, describe(error, root), user_traceback(error))
 
 
-def broken_expression(
-    root: Path, file: str, line: int, nodes: Sequence[NodeId], error: BaseException
-) -> BrokenFile:
-    """An expression in `partitions(...)` or `batches(...)` that raised, or gave something else than keys."""
-    path = Path(file)
-    shown = path.relative_to(root).as_posix() if path.is_relative_to(root) else file
-    return BrokenFile(shown, tuple(nodes), f"{describe(error, root)} ({shown}:{line})", user_traceback(error))
+def broken_expression(node_id: NodeId, expression: Deferred, error: BaseException) -> BrokenFile:
+    """A node whose expression in `partitions(...)` raised, or gave something else than keys."""
+    path, own = expression.file, node_id.rpartition(":")[0]
+    # a node with a name= does not say where it is
+    root = Path(path.removesuffix(own)) if own and path.endswith(f"/{own}") else Path("/")
+    shown = own if root != Path("/") else path
+    where = f"partitions({expression.source}) at {shown}:{expression.line}"
+    return BrokenFile(shown, (node_id,), f"{describe(error, root)}, in {where}", user_traceback(error))
 
 
 def describe(error: BaseException, root: Path) -> str:
     """`ExceptionType: message`; of barca's own errors with file, line and hint."""
     if isinstance(error, BarcaError):
-        return f"{type(error).__name__}: {error}".replace(f"{root}/", "")
-    return "".join(traceback.format_exception_only(error)).strip().replace(f"{root}/", "")
+        text = f"{type(error).__name__}: {error}"
+    else:
+        text = "".join(traceback.format_exception_only(error)).strip()
+    return text if root == root.parent else text.replace(f"{root}/", "")
 
 
 def user_traceback(error: BaseException) -> str:

@@ -10,20 +10,18 @@ from barca.partitions import normalise_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from barca._typing import NodeId
     from barca.graph import BrokenFile, Graph
 
 
 def evaluate_partitions(
-    graph: Graph, root: Path, nodes: Iterable[NodeId] | None = None
+    graph: Graph, nodes: Iterable[NodeId] | None = None
 ) -> tuple[dict[tuple[NodeId, str], tuple[str, ...]], list[BrokenFile]]:
     """The declared keys of every node with explicit dimensions; each expression is evaluated once.
 
     Args:
         graph: The project.
-        root: Project root, for paths in errors.
         nodes: Only these; `None` is every node.
 
     Returns:
@@ -46,7 +44,7 @@ def evaluate_partitions(
             if isinstance(outcome, tuple):
                 keys[node_id, dimension] = outcome
             else:
-                errors.append(broken_expression(root, values.file, values.line, (node_id,), outcome))
+                errors.append(broken_expression(node_id, values, outcome))
     return keys, errors
 
 
