@@ -52,17 +52,18 @@ def encode_columns(fields: Sequence[tuple[str, str | pl.Expr]]) -> pl.Expr:
     """
     import polars as pl
 
-    parts: list[pl.Expr] = []
-    constant = ""
+    template = ""
+    values: list[pl.Expr] = []
     for tag, value in fields:
         if isinstance(value, str):
-            constant += field(tag, value)
-            continue
-        parts += [pl.lit(constant + tag), value.str.len_bytes().cast(pl.String), pl.lit(":"), value]
-        constant = ""
-    if constant or not parts:
-        parts.append(pl.lit(constant))
-    return pl.concat_str(parts)
+            text = field(tag, value)
+            braces = "{" in text or "}" in text
+            template += "{}" if braces else text
+            values += [pl.lit(text)] if braces else []
+        else:
+            template += tag + "{}:{}"
+            values += [value.str.len_bytes().cast(pl.String), value]
+    return pl.format(template, *values) if values else pl.lit(template)
 
 
 def hash_column(texts: pl.Series) -> pl.Series:
@@ -73,12 +74,12 @@ def hash_column(texts: pl.Series) -> pl.Series:
     """
     import polars as pl
 
-    digest = xxhash.xxh3_128_hexdigest
-    return pl.Series(
-        texts.name,
-        [None if text is None else digest(text.encode()) for text in texts.to_list()],
-        dtype=pl.String,
-    )
+    rows = texts.cast(pl.Binary).to_list()
+    if texts.null_count():
+        hashes = [None if row is None else xxhash.xxh3_128_hexdigest(row) for row in rows]
+    else:
+        hashes = list(map(xxhash.xxh3_128_hexdigest, rows))
+    return pl.Series(texts.name, hashes, dtype=pl.String)
 
 
 def short_hash(hashes: pl.Expr) -> pl.Expr:

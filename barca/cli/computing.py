@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from barca.cli import options as opt
 from barca.cli.arguments import names, parse_batch, parse_partition, pick, several_of, split_positionals
-from barca.cli.output import Mode, choose_mode, emit_json, emit_lines, emit_view, report, write
+from barca.cli.output import (
+    Mode,
+    choose_mode,
+    emit_json,
+    emit_lines,
+    emit_view,
+    report,
+    terminal_width,
+    write,
+)
 from barca.cli.session import listening, open_project
 from barca.errors import BarcaError, StepFailed, UsageError
 
@@ -17,11 +26,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from barca.project import Project
+    from barca.project.results import Result
     from barca.render.progress import ProgressListener
 
 RESULT_FIELDS = (
-    "status", "run_id", "elapsed_seconds", "phases", "steps_executed", "steps", "final_output", "targets",
-    "warnings", "failed_node", "error", "partition_selection",
+    "status", "run_id", "elapsed_seconds", "phases", "steps_executed", "steps_cached", "steps_skipped",
+    "steps", "final_output", "targets", "warnings", "failed_node", "error", "partition_selection",
 )  # fmt: skip
 RUN_HINT = "write `barca run TASK [FILES...]`; `barca list` shows the tasks, `barca get` computes assets"
 PLAN_FIELDS = ("dry_run", "steps", "summary", "warnings", "partition_selection")
@@ -170,7 +180,7 @@ def _dry_run(request: Request) -> int:
     else:
         from barca.render.tables import plan_view
 
-        emit_view(plan_view(plan, request.title))
+        emit_view(plan_view(plan, request.title, terminal_width()))
     return 0
 
 
@@ -187,11 +197,10 @@ def _compute(verb: Literal["get", "run"], request: Request) -> int:
     return report(result.error or _failure(document), request.mode)
 
 
-def _result(verb: str, project: Project, request: Request) -> Any:
-    executor = request.executor or project.config.executor or "processes"
+def _result(verb: str, project: Project, request: Request) -> Result:
     if verb == "run":
-        return project.run(request.targets, executor=executor, **request.computing)
-    return project.get(request.targets, executor=executor, **request.computing)
+        return project.run(request.title, executor=request.executor, **request.computing)
+    return project.get(request.targets, executor=request.executor, **request.computing)
 
 
 def _warn(document: Mapping[str, Any], listener: ProgressListener) -> None:
@@ -210,7 +219,7 @@ def _failure(document: Mapping[str, Any]) -> BarcaError:
 # --- showing ----------------------------------------------------------------------------------------
 
 
-def _emit_result(request: Request, document: Mapping[str, Any], result: Any) -> None:
+def _emit_result(request: Request, document: Mapping[str, Any], result: Result) -> None:
     if request.output == "path":
         emit_lines(paths(document))
     elif request.fields:
@@ -231,7 +240,7 @@ def _emit_fields(document: Mapping[str, Any], mode: Mode) -> None:
     from barca.render.grid import grid
 
     rows = [(name, value if isinstance(value, str) else to_json(value)) for name, value in document.items()]
-    emit_view([grid(("field", "value"), rows)])
+    emit_view([grid(("field", "value"), rows, terminal_width(), wrap=("value",))])
 
 
 def outputs(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import typer
 
 from barca.cli import options as opt
 from barca.cli.arguments import one_of
-from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view
+from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view, terminal_width
 from barca.cli.session import open_project
 from barca.errors import UsageError
 
@@ -50,7 +50,7 @@ def history(
         return
     from barca.render.records import history_view, run_view
 
-    emit_view(run_view(found) if run_id else history_view(found))
+    emit_view(run_view(found, terminal_width()) if run_id else history_view(found, terminal_width()))
 
 
 def logs(

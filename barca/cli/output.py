@@ -10,6 +10,7 @@ import datetime as dt
 import json
 import math
 import os
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
@@ -94,11 +95,16 @@ def emit_view(view: Iterable[RenderableType]) -> None:
     write(sys.stdout, drawn(view, console(sys.stdout)))
 
 
+def terminal_width() -> int:
+    """Characters of a line of the terminal: what `COLUMNS` says, else its own, else 100."""
+    return shutil.get_terminal_size((100, 24)).columns
+
+
 def console(stream: TextIO) -> Console:
     """A rich console that takes text literally."""
     from rich.console import Console
 
-    return Console(file=stream, markup=False, emoji=False, highlight=False)
+    return Console(file=stream, width=terminal_width(), markup=False, emoji=False, highlight=False)
 
 
 def drawn(view: Iterable[RenderableType], on: Console) -> str:
@@ -124,6 +130,15 @@ def to_json(document: Any) -> str:
         return json.dumps(_finite(document), default=lambda value: _finite(_plain(value)))
 
 
+_ROWS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("to_dicts", {}),  # Polars
+    ("to_pylist", {}),  # Arrow
+    ("to_dict", {"orient": "records"}),  # pandas
+    ("pl", {}),  # DuckDB relations, as Polars
+)
+"""Methods by which tables of each library give their rows."""
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, dt.date | dt.time):
         return value.isoformat()
@@ -133,6 +148,9 @@ def _plain(value: Any) -> Any:
         return value.hex()
     if isinstance(value, set | frozenset):
         return sorted(value, key=str)
+    for method, options in _ROWS:
+        if hasattr(value, method):
+            return getattr(value, method)(**options)
     return str(value)
 
 

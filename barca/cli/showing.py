@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, Any
 
+from barca.cli.output import terminal_width
 from barca.render.grid import text
 from barca.render.preview import SHOWN_ROWS, table_preview, value_preview
 from barca.render.tables import SHOWN_OUTPUTS, outputs_view, result_view
@@ -27,7 +27,8 @@ def result_parts(
         title: The targets as people read them.
         values: Whether keys show their values too, not only their paths.
     """
-    view = result_view(document, title)
+    width = terminal_width()
+    view = result_view(document, title, width)
     if document["status"] != "success" and not document.get("final_output") and not document.get("targets"):
         return view
     several = document.get("targets")
@@ -40,7 +41,7 @@ def result_parts(
         if values:
             view += _values(output) if partitioned else _value(_target_value(result, name), output)
         elif partitioned:
-            view += outputs_view(output)
+            view += outputs_view(output, width)
         else:
             view += _value(_target_value(result, name), output)
     return view
@@ -51,12 +52,14 @@ def _target_value(result: Any, name: str) -> Any:
 
 
 def _value(value: Any, output: Any) -> list[RenderableType]:
-    width = shutil.get_terminal_size().columns
+    width = terminal_width()
     if (table := as_table(value)) is not None:
         return table_preview(*table, width)
     shown = value_preview(value)
     return (
-        [*shown, *outputs_view(output)] if isinstance(output, dict) and "_barca_artifact" in output else shown
+        [*shown, *outputs_view(output, width)]
+        if isinstance(output, dict) and "_barca_artifact" in output
+        else shown
     )
 
 

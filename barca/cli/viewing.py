@@ -8,7 +8,7 @@ import typer
 
 from barca.cli import options as opt
 from barca.cli.arguments import files, parse_batch, parse_partition, pick, several_of, split_positionals
-from barca.cli.output import choose_mode, emit_json, emit_view
+from barca.cli.output import choose_mode, emit_json, emit_view, terminal_width
 from barca.cli.session import listening, open_project
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def plan(
         return
     from barca.render.tables import phases_view
 
-    emit_view(phases_view(phases))
+    emit_view(phases_view(phases, terminal_width()))
 
 
 def list_nodes(
@@ -59,7 +59,7 @@ def list_nodes(
         return
     from barca.render.tables import list_view
 
-    emit_view(list_view(listed))
+    emit_view(list_view(listed, terminal_width()))
 
 
 def status(
@@ -92,7 +92,7 @@ def status(
         return
     from barca.render.tables import status_view
 
-    emit_view(status_view(narrowed, fields=chosen))
+    emit_view(status_view(narrowed, terminal_width(), chosen))
 
 
 def narrow(

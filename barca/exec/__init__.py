@@ -1,0 +1,1 @@
+"""The imperative side: binding inputs, running user code, scheduling calls."""

@@ -1,0 +1,1 @@
+"""Effects: packs, the ledger, logs and run markers, one per module."""

@@ -12,11 +12,12 @@ from barca.plan.decide import newest
 from barca.schemas import CHANGED, DEFINITION_HASH, ENV_HASH, INPUT_HASHES, KEY, RUN_HASH
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from barca.model import Fingerprint
 
 _OLD = "old:"
+_NAMES = "names:"
 
 
 def env_marks(env: Mapping[str, str | None]) -> str:
@@ -56,27 +57,20 @@ def with_changed(
     )
     both = stale.select(KEY, RUN_HASH, INPUT_HASHES).join(old, on=KEY, how="inner", maintain_order="left")
     both = both.filter(pl.col(RUN_HASH) != pl.col(_OLD + RUN_HASH))
-    parts = [
-        _mapped(both, DEFINITION_HASH, lambda value: _components(value, fingerprint, definitions)),
-        _mapped(both, ENV_HASH, lambda value: _variables(value, env_marks(env))),
-        _inputs(labels),
-    ]
-    return both.select(KEY, pl.concat_list(parts).alias(CHANGED))
+    both = _named(both, DEFINITION_HASH, lambda old: _components(old, fingerprint, definitions))
+    both = _named(both, ENV_HASH, lambda old: _variables(old, env_marks(env)))
+    names = [_NAMES + DEFINITION_HASH, _NAMES + ENV_HASH]
+    return both.select(KEY, pl.concat_list(*names, _inputs(labels)).alias(CHANGED))
 
 
-def _mapped(both: pl.DataFrame, column: str, names: object) -> pl.Expr:
-    """The names for each distinct old value: there are few, one per edit of the code or environment."""
-    assert callable(names)
-    distinct = both.get_column(_OLD + column).unique().drop_nulls()
-    table = {value: names(value) for value in distinct.sort()}
-    if not table:
-        return pl.lit([], dtype=pl.List(pl.String))
-    return pl.col(_OLD + column).replace_strict(
-        list(table),
-        pl.Series(list(table.values()), dtype=pl.List(pl.String)),
-        default=[],
-        return_dtype=pl.List(pl.String),
+def _named(both: pl.DataFrame, column: str, names: Callable[[str], list[str]]) -> pl.DataFrame:
+    """Names for each distinct old value beside it: there are few, one per edit of code or environment."""
+    distinct = both.get_column(_OLD + column).unique().drop_nulls().sort()
+    table = pl.DataFrame(
+        {_OLD + column: distinct, _NAMES + column: [names(value) for value in distinct]},
+        schema={_OLD + column: pl.String, _NAMES + column: pl.List(pl.String)},
     )
+    return both.join(table, on=_OLD + column, how="left", maintain_order="left")
 
 
 def _components(old_hash: str, fingerprint: Fingerprint, definitions: pl.DataFrame) -> list[str]:

@@ -66,17 +66,25 @@ def keys_text(partitions: Mapping[str, Any], reason: str | None) -> str:
     """Which keys will run and why: `retailer=r1, retailer=r2 (value pipeline.py:versions changed)`."""
     total = partitions.get("will_run") or 0
     groups = key_groups(partitions, reason)
-    if len(groups) == 1:
-        why, keys = groups[0]
-        if total <= _SHOWN_KEYS:
-            return f"{listing(keys)} ({why})" if why else listing(keys)
-        named = f"{plural(total, 'key')} ({why})" if why else plural(total, "key")
-        return f"{named}: {listing(keys, total=total)}"
-    parts = [f"{listing(keys)} ({why})" if why else listing(keys) for why, keys in groups]
-    beyond = total - sum(len(keys) for _, keys in groups)
-    if beyond > 0:
-        parts.append(f"{beyond:,} more")
-    return "; ".join(parts)
+    named = [key for _, keys in groups for key in keys]
+    if total > len(named) or (len(groups) == 1 and total > _SHOWN_KEYS):
+        why = (
+            _counted(partitions.get("changed_counts") or {}, total) or _single(groups) or reason_text(reason)
+        )
+        several = f"{plural(total, 'key')} ({why})" if why else plural(total, "key")
+        return f"{several}: {listing(named, total=total)}" if named else several
+    return "; ".join(f"{listing(keys)} ({why})" if why else listing(keys) for why, keys in groups)
+
+
+def _counted(counts: Mapping[str, int], total: int) -> str:
+    """What changed, with how many keys each; nothing where no key ran before."""
+    if list(counts.values()) == [total]:
+        return changed_text(list(counts))
+    return "; ".join(f"{number:,} with {changed_text([name])}" for name, number in counts.items())
+
+
+def _single(groups: Sequence[tuple[str, list[str]]]) -> str:
+    return groups[0][0] if len(groups) == 1 else ""
 
 
 def step_why(step: Mapping[str, Any]) -> str:
@@ -113,3 +121,20 @@ def status_why(node: Mapping[str, Any]) -> str:
         },
         cache.get("reason"),
     )
+
+
+def merge_blocked(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Steps of a run, with the keys of one node that an input's failure blocked as one step."""
+    groups: dict[tuple[str, bool], list[Mapping[str, Any]]] = {}
+    for step in steps:
+        blocked = step.get("reason") == "upstream_key_failed" and "[" in step["id"]
+        name = step["id"].partition("[")[0] if blocked else step["id"]
+        groups.setdefault((name, blocked), []).append(step)
+    return [_merged(name, group) for (name, _), group in groups.items()]
+
+
+def _merged(name: str, group: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    if len(group) == 1:
+        return group[0]
+    detail = f"{plural(len(group), 'key')}, the first {group[0].get('detail') or 'blocked'}"
+    return {**group[0], "id": name, "detail": detail}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from barca.render.text import safe
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.table import Table
     from rich.text import Text
@@ -31,6 +31,10 @@ STYLES = {
 }
 """Colour of each state, action and status; rich leaves colours out where `NO_COLOR` is set."""
 
+GAP = 2
+WRAPPED_WIDTH = 24
+"""Characters that a column of sentences needs at least."""
+
 LABELS = {"run": "will run", "never_run": "never run", "always_runs": "always runs"}
 
 
@@ -51,20 +55,48 @@ def count(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
-def grid(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()) -> Table:
+def grid(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    width: int,
+    *,
+    right: Sequence[str] = (),
+    wrap: Sequence[str] = (),
+    spare: Sequence[str] = (),
+) -> Table:
     """A table without lines.
 
     Args:
-        columns: Headings. The last one takes what room is left.
+        columns: Headings.
         rows: Cells: strings, taken literally, or rich texts.
-        right: Headings whose cells stand to the right, e.g. counts; they never wrap.
+        width: Characters there are.
+        right: Headings whose cells stand to the right, e.g. counts.
+        wrap: Headings whose cells may wrap; the others do only when nothing else helps.
+        spare: Headings that can be missed: left out when all of their cells are empty, and one after the
+            other when there is no room.
     """
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in columns:
-        numeric = column in right
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=numeric)
+    needs = {
+        column: max([len(column), *(len(row[place]) for row in rows)]) for place, column in enumerate(columns)
+    }
+    shown = [
+        name for name in columns if name not in spare or any(len(row[columns.index(name)]) for row in rows)
+    ]
+    least = {name: min(need, WRAPPED_WIDTH) if name in wrap else need for name, need in needs.items()}
+    for name in spare:
+        if _room(least, shown) > width and name in shown:
+            shown.remove(name)
+    fits = _room(least, shown) <= width
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
+    for name in shown:
+        justify: Literal["left", "right"] = "right" if name in right else "left"
+        table.add_column(name, justify=justify, overflow="fold", min_width=least[name] if fits else None)
+    places = [columns.index(name) for name in shown]
     for row in rows:
-        table.add_row(*(text(cell) if isinstance(cell, str) else cell for cell in row))
+        table.add_row(*(text(row[place]) if isinstance(row[place], str) else row[place] for place in places))
     return table
+
+
+def _room(widths: Mapping[str, int], shown: Sequence[str]) -> int:
+    return sum(widths[name] for name in shown) + GAP * (len(shown) - 1)

@@ -6,7 +6,7 @@ import html
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from barca.render.explain import because, key_groups, reason_text, status_why, step_why
+from barca.render.explain import because, key_groups, merge_blocked, reason_text, status_why, step_why
 from barca.render.grid import LABELS
 from barca.render.text import duration, plural, safe, timestamp
 
@@ -53,7 +53,7 @@ def result_html(result: Mapping[str, Any]) -> str:
     """A run, from its JSON form with pointers."""
     rows = [
         (_state(step.get("status")), _text(step["id"]), _text(step_why(step)) + _keys(step))
-        for step in result["steps"]
+        for step in merge_blocked(result["steps"])
     ]
     title = f"Run {result.get('run_id')}: {result['status']}"
     ran = plural(result.get("steps_executed") or 0, "step")

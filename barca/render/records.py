@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-def history_view(history: Mapping[str, Any]) -> list[RenderableType]:
+def history_view(history: Mapping[str, Any], width: int) -> list[RenderableType]:
     """`barca history`: runs, newest first as given."""
     rows = [
         (
@@ -35,18 +35,27 @@ def history_view(history: Mapping[str, Any]) -> list[RenderableType]:
         return [text("no runs")]
     counts = ("ran", "cached", "time")
     headings = ("run", "command", "target", "status", *counts, "started (UTC)", "failed")
-    view: list[RenderableType] = [grid(headings, rows, right=counts)]
+    view: list[RenderableType] = [
+        grid(
+            headings,
+            rows,
+            width,
+            right=counts,
+            wrap=("target", "failed"),
+            spare=("failed", "time", "cached", "ran", "command"),
+        )
+    ]
     if history.get("truncated"):
         view.append(text(f"{len(rows)} of {plural(history['total'], 'run')} shown; --all shows each", "dim"))
     return view
 
 
-def run_view(record: Mapping[str, Any]) -> list[RenderableType]:
+def run_view(record: Mapping[str, Any], width: int) -> list[RenderableType]:
     """`barca history RUN_ID`: the run, its calls, its steps, and the errors of those that failed."""
     return [
         *_run_header(record["run"]),
-        *_calls(record.get("calls") or ()),
-        *_steps(record.get("steps") or (), record.get("steps_page") or {}),
+        *_calls(record.get("calls") or (), width),
+        *_steps(record.get("steps") or (), record.get("steps_page") or {}, width),
         *_failures(record.get("steps") or ()),
     ]
 
@@ -66,7 +75,7 @@ def _run_header(run: Mapping[str, Any]) -> list[RenderableType]:
     return header
 
 
-def _calls(calls: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+def _calls(calls: Sequence[Mapping[str, Any]], width: int) -> list[RenderableType]:
     rows = [
         (
             str(call.get("batch") or ""),
@@ -80,10 +89,22 @@ def _calls(calls: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
         for call in calls
     ]
     counts = ("keys", "attempts", "time", "memory")
-    return [grid(("call", "node", "keys", "status", *counts[1:]), rows, right=counts)] if rows else []
+    return (
+        [
+            grid(
+                ("call", "node", "keys", "status", *counts[1:]),
+                rows,
+                width,
+                right=counts,
+                spare=("memory", "attempts", "time"),
+            )
+        ]
+        if rows
+        else []
+    )
 
 
-def _steps(steps: Sequence[Mapping[str, Any]], page: Mapping[str, Any]) -> list[RenderableType]:
+def _steps(steps: Sequence[Mapping[str, Any]], page: Mapping[str, Any], width: int) -> list[RenderableType]:
     rows = [
         (
             str(step["node_id"]),
@@ -97,9 +118,13 @@ def _steps(steps: Sequence[Mapping[str, Any]], page: Mapping[str, Any]) -> list[
     ]
     counts = ("attempts", "time")
     headings = ("step", "call", "status", *counts, "error")
-    view: list[RenderableType] = [grid(headings, rows, right=counts)] if rows else []
+    view: list[RenderableType] = (
+        [grid(headings, rows, width, right=counts, spare=("attempts", "call", "time", "error"))]
+        if rows
+        else []
+    )
     if page.get("truncated"):
-        view.append(text(f"{len(rows)} of {plural(page['total'], 'step')} shown; --all shows each", "dim"))
+        view.append(text(f"{len(rows)} of {plural(page['total'], 'step')} shown", "dim"))
     return view
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from barca.render.explain import changed_text, reason_text, status_why, step_why
+from barca.render.explain import changed_text, merge_blocked, reason_text, status_why, step_why
 from barca.render.grid import count, grid, state, text
 from barca.render.text import duration, listing, plural, size, timestamp
 
@@ -21,12 +21,12 @@ SHOWN_OUTPUTS = 20
 # --- dry run ----------------------------------------------------------------------------------------
 
 
-def plan_view(plan: Mapping[str, Any], title: str) -> list[RenderableType]:
+def plan_view(plan: Mapping[str, Any], title: str, width: int) -> list[RenderableType]:
     """The dry run: what each step would do and why, and the counts in one line."""
     rows = [(state(step.get("action")), str(step["id"]), step_why(step)) for step in plan["steps"]]
     return [
         text(f"Dry run of {title}: nothing executed, nothing written", "bold"),
-        grid(("action", "step", "why"), rows),
+        grid(("action", "step", "why"), rows, width, wrap=("why",)),
         *selection_view(plan.get("partition_selection")),
         text(summary_line(plan["summary"])),
     ]
@@ -53,7 +53,7 @@ def selection_view(selection: Mapping[str, Any] | None) -> list[RenderableType]:
 # --- plan -------------------------------------------------------------------------------------------
 
 
-def phases_view(plan: Mapping[str, Any]) -> list[RenderableType]:
+def phases_view(plan: Mapping[str, Any], width: int) -> list[RenderableType]:
     """`barca plan`: phases, their streams, and the steps of each."""
     rows = []
     for number, phase in enumerate(plan["phases"], 1):
@@ -73,7 +73,7 @@ def phases_view(plan: Mapping[str, Any]) -> list[RenderableType]:
     total, capacity = plan.get("total_steps") or 0, plan.get("capacity")
     room = f", capacity {capacity}" if capacity is not None else ""
     return [
-        grid(("phase", "reason", "steps"), rows, right=("phase",)),
+        grid(("phase", "reason", "steps"), rows, width, right=("phase",), wrap=("reason", "steps")),
         *selection_view(plan.get("partition_selection")),
         text(f"{plural(total, 'step')}, pool of {plural(plan.get('pool_size') or 0, 'worker')}{room}"),
     ]
@@ -82,10 +82,10 @@ def phases_view(plan: Mapping[str, Any]) -> list[RenderableType]:
 # --- results ----------------------------------------------------------------------------------------
 
 
-def result_view(result: Mapping[str, Any], title: str) -> list[RenderableType]:
+def result_view(result: Mapping[str, Any], title: str, width: int) -> list[RenderableType]:
     """The steps of a run and how it ended; the outputs are `outputs_view`'s."""
     rows = []
-    for step in result["steps"]:
+    for step in merge_blocked(result["steps"]):
         partitions, batch = step.get("partitions") or {}, step.get("batch") or {}
         rows.append(
             (
@@ -99,30 +99,40 @@ def result_view(result: Mapping[str, Any], title: str) -> list[RenderableType]:
             )
         )
     counts = ("run", "cached", "calls", "time")
+    headings = ("status", "step", *counts, "why")
     return [
-        grid(("status", "step", *counts, "why"), rows, right=counts),
+        grid(headings, rows, width, right=counts, wrap=("why",), spare=("time", "calls")),
         *selection_view(result.get("partition_selection")),
         run_line(result, title),
     ]
 
 
 def result_why(step: Mapping[str, Any], partitions: Mapping[str, Any]) -> str:
-    """Why a step of a run ran: the change when it was one and the same, else the reason."""
+    """How a step of a run failed, or why it ran: the change when it was one and the same, else the reason."""
+    if failed := partitions.get("failed"):
+        keys = listing(partitions.get("failed_keys") or (), total=failed)
+        return f"{failed:,} of {plural(partitions['will_run'], 'key')} failed: {keys}"
     changes = {tuple(parts) for parts in (partitions.get("changed") or {}).values()}
     return changed_text(next(iter(changes))) if len(changes) == 1 else reason_text(step.get("reason"))
 
 
 def run_line(result: Mapping[str, Any], title: str) -> RenderableType:
-    """`Run 7a0c4e7b7357 of scored: success in 0.25 s, 3 steps ran in 2 phases`."""
+    """`Run 7a0c4e7b7357 of scored: success in 0.25 s: 3 steps ran, 19,998 cached, 2 phases`."""
     status = result["status"]
-    ran, phases = result.get("steps_executed") or 0, result.get("phases") or 0
+    counts = [plural(result.get("steps_executed") or 0, "step") + " ran"]
+    for name in ("cached", "skipped"):
+        if number := result.get(f"steps_{name}"):
+            counts.append(f"{number:,} {name}")
+    phases = plural(result.get("phases") or 0, "phase")
     line = text(f"Run {result.get('run_id')} of {title}: ")
     line.append_text(state(status))
-    line.append_text(text(f" in {duration(result.get('elapsed_seconds') or 0.0)}, {plural(ran, 'step')} ran"))
-    return line.append_text(text(f" in {plural(phases, 'phase')}"))
+    took = duration(result.get("elapsed_seconds") or 0.0)
+    return line.append_text(text(f" in {took}: {', '.join(counts)}, {phases}"))
 
 
 def _keys_run(step: Mapping[str, Any]) -> int | None:
+    if step.get("status") == "skipped":
+        return None
     if step.get("partitions"):
         run: int | None = step["partitions"].get("will_run")
         return run
@@ -130,13 +140,15 @@ def _keys_run(step: Mapping[str, Any]) -> int | None:
 
 
 def _keys_cached(step: Mapping[str, Any]) -> int | None:
+    if step.get("status") == "skipped":
+        return None
     if step.get("partitions"):
         cached: int | None = step["partitions"].get("cached")
         return cached
     return int(step.get("status") == "cached")
 
 
-def outputs_view(output: Mapping[str, Any]) -> list[RenderableType]:
+def outputs_view(output: Mapping[str, Any], width: int) -> list[RenderableType]:
     """Where the results are: one path per key, the first of them, and how many more there are."""
     if "_barca_artifact" in output:
         return [text(output["_barca_artifact"]["path"])]
@@ -148,7 +160,11 @@ def outputs_view(output: Mapping[str, Any]) -> list[RenderableType]:
         if isinstance(pointer, dict) and "_barca_artifact" in pointer
     ]
     total = listed["keys"] if listed else len(keys)
-    view: list[RenderableType] = [grid(("key", "path", "rows"), rows, right=("rows",))] if rows else []
+    view: list[RenderableType] = (
+        [grid(("key", "path", "rows"), rows, width, right=("rows",), wrap=("key", "path"), spare=("rows",))]
+        if rows
+        else []
+    )
     if total > len(rows):
         view.append(text(f"{plural(total, 'key')} in all, {len(rows)} shown; `-o path` lists paths", "dim"))
     return view
@@ -157,20 +173,26 @@ def outputs_view(output: Mapping[str, Any]) -> list[RenderableType]:
 # --- status and list --------------------------------------------------------------------------------
 
 
-def status_view(status: Mapping[str, Any], fields: Sequence[str] | None = None) -> list[RenderableType]:
+def status_view(
+    status: Mapping[str, Any], width: int, fields: Sequence[str] | None = None
+) -> list[RenderableType]:
     """`barca status`: the state of each node, and the counts.
 
     Args:
         status: The JSON form, narrowed to the nodes to show.
+        width: Characters of the terminal.
         fields: Fields of a node to show instead of the usual columns.
     """
     rows = [_status_row(node) for node in status["nodes"]]
+    counts = ("keys", "time", "size")
     view: list[RenderableType] = []
     if fields:
-        view.append(grid(fields, [[_field(node.get(name)) for name in fields] for node in status["nodes"]]))
+        cells = [[_field(node.get(name)) for name in fields] for node in status["nodes"]]
+        view.append(grid(fields, cells, width, wrap=fields))
     elif rows:
-        headings = ("state", "node", "keys", "last run (UTC)", "time", "size", "why")
-        view.append(grid(headings, rows, right=("keys", "time", "size")))
+        headings = ("state", "node", *counts, "last run (UTC)", "why")
+        spare = ("size", "time", "last run (UTC)", "keys")
+        view.append(grid(headings, rows, width, right=counts, wrap=("why",), spare=spare))
     if status.get("truncated"):
         view.append(text(f"{len(rows)} of {plural(status['total'], 'node')} shown; --all shows each", "dim"))
     return [*view, *errors_view(status.get("load_errors") or ()), state_line(status["summary"])]
@@ -182,9 +204,9 @@ def _status_row(node: Mapping[str, Any]) -> Sequence[Any]:
         state((node.get("cache") or {}).get("state")),
         str(node["id"]),
         status_keys(node),
-        timestamp(last.get("created_at")),
         duration(last.get("elapsed_seconds")),
         size(last.get("size_bytes")),
+        timestamp(last.get("created_at")),
         status_why(node),
     )
 
@@ -214,13 +236,17 @@ def state_line(summary: Mapping[str, int]) -> RenderableType:
     return line if parts else text("no nodes")
 
 
-def list_view(listed: Mapping[str, Any]) -> list[RenderableType]:
+def list_view(listed: Mapping[str, Any], width: int) -> list[RenderableType]:
     """`barca list`: the nodes, and the files that could not be loaded."""
     rows = [
         (str(node.get("kind")), str(node["id"]), freshness_text(node.get("freshness")), inputs_text(node))
         for node in listed["nodes"]
     ]
-    view: list[RenderableType] = [grid(("kind", "id", "freshness", "inputs"), rows)] if rows else []
+    view: list[RenderableType] = (
+        [grid(("kind", "node", "freshness", "inputs"), rows, width, wrap=("inputs",), spare=("freshness",))]
+        if rows
+        else []
+    )
     return [*view, *errors_view(listed.get("load_errors") or ()), text(plural(listed["total"], "node"))]
 
 

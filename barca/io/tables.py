@@ -1,0 +1,84 @@
+"""Tables of any library as Polars frames, and what Parquet cannot hold of them.
+
+Other libraries are looked up among the loaded modules, never imported: a value can only be of a library that
+somebody imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from barca.io.dtypes import holds, struct_fields
+
+if TYPE_CHECKING:
+    from barca._typing import Engine
+
+_FOREIGN = {
+    "pyarrow": ("Table", "RecordBatch", "RecordBatchReader"),
+    "pyarrow.dataset": ("Dataset",),
+    "pandas": ("DataFrame",),
+    "duckdb": ("DuckDBPyRelation",),
+}
+
+
+def is_table(value: Any) -> bool:
+    """Whether a value is a table: of Polars, Arrow, pandas or DuckDB."""
+    return isinstance(value, pl.DataFrame | pl.LazyFrame) or _library(value) is not None
+
+
+def to_frame(table: Any, engine: Engine) -> pl.DataFrame:
+    """A table as a Polars frame; what the library raises while it computes the table passes through.
+
+    A pandas index is kept, as first columns, where its levels have names.
+
+    Args:
+        table: A value that `is_table`.
+        engine: Collects a LazyFrame.
+    """
+    if isinstance(table, pl.DataFrame):
+        return table
+    if isinstance(table, pl.LazyFrame):
+        return table.collect(engine=engine)
+    library = _library(table)
+    if library == "pandas":
+        return pl.from_pandas(table, include_index=any(name is not None for name in table.index.names))
+    if library == "duckdb":
+        return _framed(table.pl())
+    if library == "pyarrow.dataset":
+        return _framed(pl.from_arrow(table.to_table()))
+    return _framed(pl.from_arrow(table))
+
+
+def unstorable(schema: pl.Schema) -> tuple[str, str] | None:
+    """The first column that Parquet cannot hold and why, or `None`."""
+    for name, dtype in schema.items():
+        if holds(dtype, lambda inner: isinstance(inner, pl.Object)):
+            return name, "holds Python objects (dtype Object)"
+        if holds(dtype, lambda inner: isinstance(inner, pl.Struct) and not struct_fields(inner)):
+            return name, "is a struct without fields"
+    return None
+
+
+def text_form(name: str, dtype: pl.DataType) -> pl.Expr | None:
+    """A column's values as keys write them, or `None` where values of the type are no keys."""
+    column = pl.col(name)
+    if isinstance(dtype, pl.Datetime):
+        return column.dt.to_string("%Y-%m-%d %H:%M:%S%.f" + ("%:z" if dtype.time_zone else ""))
+    if dtype.is_nested() or isinstance(dtype, pl.Object | pl.BaseExtension | pl.Duration):
+        return None
+    return column.cast(pl.String, strict=not isinstance(dtype, pl.Binary))
+
+
+def _library(value: Any) -> str | None:
+    for name, types in _FOREIGN.items():
+        module = sys.modules.get(name)
+        if module is not None and isinstance(value, tuple(getattr(module, kind) for kind in types)):
+            return name
+    return None
+
+
+def _framed(table: pl.DataFrame | pl.Series) -> pl.DataFrame:
+    return table if isinstance(table, pl.DataFrame) else table.to_frame()
