@@ -34,7 +34,8 @@ def table_preview(
     from rich import box
     from rich.table import Table
 
-    cells = [[shorten(_cell(value), CELL_WIDTH) for value in row] for row in rows[:SHOWN_ROWS]]
+    most = min(CELL_WIDTH, max(10, width // 2))
+    cells = [[shorten(_cell(value), most) for value in row] for row in rows[:SHOWN_ROWS]]
     fitting = _fitting([name for name, _ in columns], [dtype for _, dtype in columns], cells, width)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for name, dtype in columns[:fitting]:

@@ -101,7 +101,7 @@ def result_view(result: Mapping[str, Any], title: str, width: int) -> list[Rende
     counts = ("run", "cached", "calls", "time")
     headings = ("status", "step", *counts, "why")
     return [
-        grid(headings, rows, width, right=counts, wrap=("why",), spare=("time", "calls")),
+        grid(headings, rows, width, right=counts, wrap=("why",), spare=("time", "calls", "cached", "run")),
         *selection_view(result.get("partition_selection")),
         run_line(result, title),
     ]
@@ -119,10 +119,11 @@ def result_why(step: Mapping[str, Any], partitions: Mapping[str, Any]) -> str:
 def run_line(result: Mapping[str, Any], title: str) -> RenderableType:
     """`Run 7a0c4e7b7357 of scored: success in 0.25 s: 3 steps ran, 19,998 cached, 2 phases`."""
     status = result["status"]
-    counts = [plural(result.get("steps_executed") or 0, "step") + " ran"]
-    for name in ("cached", "skipped"):
-        if number := result.get(f"steps_{name}"):
-            counts.append(f"{number:,} {name}")
+    others = {name: result.get(f"steps_{name}") or 0 for name in ("cached", "skipped")}
+    counts = [
+        f"{plural(result.get('steps_executed') or 0, 'step')} ran",
+        *(f"{number:,} {name}" for name, number in others.items() if number),
+    ]
     phases = plural(result.get("phases") or 0, "phase")
     line = text(f"Run {result.get('run_id')} of {title}: ")
     line.append_text(state(status))
