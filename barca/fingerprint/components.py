@@ -32,7 +32,7 @@ def argument_fields(definition: Definition[..., Any]) -> list[tuple[str, str]]:
     and keys, which enter run hashes by themselves.
     """
     fields: list[tuple[str, str]] = [("kind", definition.kind)]
-    fields += [("serializer", definition.serializer or ""), ("engine", definition.engine)]
+    fields += [("serializer", definition.serializer or ""), ("engine", definition.engine or "")]
     fields += [("env", name) for name in sorted(set(definition.env))]
     fields += [("dimension", name) for name in definition.partitions]
     for sink in definition.sinks:
@@ -97,7 +97,7 @@ def definition_hash(
 
 
 def labelled(order: Sequence[CodeNode]) -> dict[str, CodeNode]:
-    """Each node under a label of its own; the first is `function`, and its defaults and closure need no name."""
+    """Each node under a label of its own; the first is `function`, its defaults and closure go unnamed."""
     labels: dict[str, CodeNode] = {}
     short: dict[int, str] = {}
     for node in order[:1]:
@@ -106,7 +106,7 @@ def labelled(order: Sequence[CodeNode]) -> dict[str, CodeNode]:
     for node in order:
         label = base = short.get(id(node), node.label)
         number = 1
-        while label in labels:
+        while label in labels and labels[label].own != node.own:
             number += 1
             label = f"{base} ({number})"
         labels[label] = node
@@ -130,8 +130,8 @@ def warnings(
         for name in node.reads:
             if name is None:
                 found.add(
-                    f"{where}: reads the environment in a way whose names are not literals; declare what it reads"
-                    " with `env=[...]`"
+                    f"{where}: reads environment variables whose names are not literals; declare them with"
+                    " `env=[...]`"
                 )
             elif name not in definition.env:
                 found.add(

@@ -196,7 +196,7 @@ class Cone:
         except Unencodable as failure:
             note(
                 node,
-                f"the default of `{name}` cannot be hashed by value ({failure}); its expression counts instead",
+                f"the default of `{name}` cannot be hashed ({failure}); its expression counts instead",
             )
             if expression is None:
                 default.own = hash_fields([("kind", "default"), ("type", type_name(type(value)))])

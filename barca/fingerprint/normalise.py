@@ -156,78 +156,6 @@ class _Reader(ast.NodeTransformer):
 
 def _hide_named(node: ast.AST) -> None:
     """Hide the literals that `node` gives to secret-looking names."""
-    if (
-        (isinstance(node, ast.keyword) and node.arg and looks_secret(node.arg))
-        or (isinstance(node, ast.Assign) and any(_is_secret(target) for target in node.targets))
-        or (isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value and _is_secret(node.target))
-    ):
-        node.value = _hidden(node.value)
-    elif isinstance(node, ast.Dict):
-        node.values = [
-            _hidden(value) if key is not None and _is_secret(key) else value
-            for key, value in zip(node.keys, node.values, strict=True)
-        ]
-    elif isinstance(node, ast.arguments):
-        plain = [*node.posonlyargs, *node.args]
-        offset = len(plain) - len(node.defaults)
-        node.defaults = [
-            _hidden(value) if looks_secret(plain[offset + place].arg) else value
-            for place, value in enumerate(node.defaults)
-        ]
-        node.kw_defaults = [
-            _hidden(value) if value and looks_secret(argument.arg) else value
-            for argument, value in zip(node.kwonlyargs, node.kw_defaults, strict=True)
-        ]
-
-
-def _is_secret(target: ast.AST) -> bool:
-    """Whether an assignment's target or a dict's key names something secret."""
-    name = _word(target.slice if isinstance(target, ast.Subscript) else target)
-    return looks_secret(name)
-
-
-def _hidden(value: ast.expr) -> ast.expr:
-    """The expression with its texts and numbers hidden; names and calls say nothing and stay."""
-    return _Hider().visit(value)  # type: ignore[no-any-return]
-
-
-class _Hider(ast.NodeTransformer):
-    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
-        return node if node.value is None or isinstance(node.value, bool) else ast.Constant(HIDDEN)
-
-    def visit_JoinedStr(self, _node: ast.JoinedStr) -> ast.Constant:
-        return ast.Constant(HIDDEN)
-
-
-def is_sensitive(name: str, bindings: Mapping[str, Sequence[ast.stmt]]) -> bool:
-    """Whether a module-level value may hold a secret: by its name, or by what its statements build it from.
-
-    Args:
-        name: Name of the value.
-        bindings: Statements that bind the module's names.
-    """
-    pending, seen = [name], {name}
-    while pending:
-        current = pending.pop()
-        if looks_secret(current):
-            return True
-        for statement in bindings.get(current, ()):
-            for part in ast.walk(statement):
-                word = _word(part)
-                if word in {"environ", "environb", "getenv", "getenvb"} or looks_secret(word):
-                    return True
-                if isinstance(part, ast.Name) and word not in seen:
-                    seen.add(word)
-                    pending.append(word)
-    return False
-
-
-def _word(node: ast.AST) -> str:
-    """The name that a node writes, or its text when that is one word."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        return node.attr
     targets: list[ast.expr] = []
     if isinstance(node, ast.Assign):
         targets = node.targets
@@ -236,23 +164,27 @@ def _word(node: ast.AST) -> str:
     if isinstance(node, ast.keyword) and looks_secret(node.arg or ""):
         node.value = _hidden(node.value)
     elif isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and any(map(_is_secret, targets)):
-        node.value = _hidden(node.value) if node.value is not None else None  # type: ignore[assignment]
+        node.value = _hidden(node.value) if node.value is not None else node.value
     elif isinstance(node, ast.Dict):
         node.values = [
             _hidden(value) if key is not None and _is_secret(key) else value
             for key, value in zip(node.keys, node.values, strict=True)
         ]
     elif isinstance(node, ast.arguments):
-        plain = [*node.posonlyargs, *node.args]
-        offset = len(plain) - len(node.defaults)
-        node.defaults = [
-            _hidden(value) if looks_secret(plain[offset + place].arg) else value
-            for place, value in enumerate(node.defaults)
-        ]
-        node.kw_defaults = [
-            _hidden(value) if value and looks_secret(argument.arg) else value
-            for argument, value in zip(node.kwonlyargs, node.kw_defaults, strict=True)
-        ]
+        _hide_defaults(node)
+
+
+def _hide_defaults(node: ast.arguments) -> None:
+    plain = [*node.posonlyargs, *node.args]
+    offset = len(plain) - len(node.defaults)
+    node.defaults = [
+        _hidden(value) if looks_secret(plain[offset + place].arg) else value
+        for place, value in enumerate(node.defaults)
+    ]
+    node.kw_defaults = [
+        _hidden(value) if value and looks_secret(argument.arg) else value
+        for argument, value in zip(node.kwonlyargs, node.kw_defaults, strict=True)
+    ]
 
 
 def _is_secret(target: ast.AST) -> bool:

@@ -242,7 +242,7 @@ class Project:
         return home is not None and any((Path(home) / folder / "pyvenv.cfg").exists() for folder in folders)
 
     def include(self, file: str) -> None:
-        """Count a file that is neither under the root nor installed as the project's, with what lies beside it.
+        """Count a file outside of the root, and what lies beside it, as the project's unless it is installed.
 
         A pipeline may be named by a path outside of the root.
         """

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from barca.fingerprint.nodes import CodeNode, External, NodeKind, Problem, Target, fill, note
-from barca.fingerprint.normalise import Decorated, decorators, without_decorators
+from barca.fingerprint.normalise import Decorated, decorators, readable, without_decorators
 from barca.fingerprint.uses import Imported, Use, analyse, imports
+from barca.fingerprint.values import Unencodable, ValueEncoder
+from barca.hashing import hash_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -166,11 +168,27 @@ class StaticCone:
         if key not in self._nodes:
             node = CodeNode("constant", name, self._project.label(path))
             self._nodes[key] = node
-            if name in self.written(source):
+            changed = name in self.written(source)
+            if changed:
                 note(node, WRITTEN)
             resolver = StaticResolver(self, path, source)
-            self._later(node, lambda: fill_statements(node, statements, resolver))
+            if changed or not self._fill_literal(node, path, statements):
+                self._later(node, lambda: fill_statements(node, statements, resolver))
         return self._nodes[key]
+
+    def _fill_literal(self, node: CodeNode, path: str, statements: list[ast.stmt]) -> bool:
+        """Hash a literal by its value, as it is hashed when its module is loaded; whether it was one."""
+        statement = statements[0] if len(statements) == 1 else None
+        if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
+            return False
+        try:
+            value = ast.literal_eval(statement.value)
+            text, _ = ValueEncoder(self._project.root, str(Path(path).parent), lambda _: False).encode(value)
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, Unencodable):
+            return False
+        node.own = hash_fields([("kind", node.kind), ("value", text)])
+        node.text = readable(statement)
+        return True
 
     def _whole_module(self, path: str, source: SourceFile) -> CodeNode:
         key = (path, "")
@@ -284,7 +302,7 @@ def is_barca(decorator: ast.expr, resolver: Resolver) -> bool:
         node = node.value
     if not isinstance(node, ast.Name):
         return False
-    targets = resolver.resolve(Use((node.id, *reversed(names))))
+    targets = resolver.resolve(Use((node.id, *reversed(names)), where="decorator"))
     return any(isinstance(one, External) and one.name.partition(".")[0] == "barca" for one in targets)
 
 

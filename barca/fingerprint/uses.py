@@ -248,8 +248,8 @@ class _Analysis:
             return
         if node.func.id == "getattr" and len(node.args) >= 2 and _text(node.args[1]) is None:
             self.uses.dynamic.append(
-                f"gets an attribute by a name that is not a literal: `{_shown(node)}`; what it reaches may not be"
-                " part of the hash"
+                f"takes an attribute by a name that is no literal: `{_shown(node)}`; what it reaches may not"
+                " be part of the hash"
             )
 
 
