@@ -87,8 +87,13 @@ def _single(groups: Sequence[tuple[str, list[str]]]) -> str:
     return groups[0][0] if len(groups) == 1 else ""
 
 
-def step_why(step: Mapping[str, Any]) -> str:
-    """Why a step of a dry run or a run is in its state, with its keys when it has several."""
+def step_why(step: Mapping[str, Any], verb: str = "will run") -> str:
+    """Why a step is in its state, with its keys when it has several.
+
+    Args:
+        step: Of a dry run or of a run.
+        verb: What keys that are not cached do, or did.
+    """
     partitions = step.get("partitions")
     detail = safe(step.get("detail") or "")
     if not partitions:
@@ -101,7 +106,7 @@ def step_why(step: Mapping[str, Any]) -> str:
     known = f"{cached:,} of {plural(total, 'key')} cached" if total is not None else f"{cached:,} cached"
     keys = keys_text(partitions, step.get("reason"))
     grouping = grouping_text(step.get("batch"))
-    return f"{known}; will run: {keys}" + (f", {grouping}" if grouping else "")
+    return f"{known}; {verb}: {keys}" + (f", {grouping}" if grouping else "")
 
 
 def status_why(node: Mapping[str, Any]) -> str:

@@ -44,7 +44,7 @@ def plan_html(plan: Mapping[str, Any]) -> str:
     return _block(
         "Plan",
         _counts(plan["summary"]),
-        _counts(reasons, label="steps by reason: "),
+        _tally("steps by reason", reasons),
         _table(("action", "step", "why"), rows),
     )
 
@@ -52,7 +52,7 @@ def plan_html(plan: Mapping[str, Any]) -> str:
 def result_html(result: Mapping[str, Any]) -> str:
     """A run, from its JSON form with pointers."""
     rows = [
-        (_state(step.get("status")), _text(step["id"]), _text(step_why(step)) + _keys(step))
+        (_state(step.get("status")), _text(step["id"]), _text(step_why(step, "ran")) + _keys(step))
         for step in merge_blocked(result["steps"])
     ]
     title = f"Run {result.get('run_id')}: {result['status']}"
@@ -62,7 +62,7 @@ def result_html(result: Mapping[str, Any]) -> str:
     return _block(
         title,
         _text(line),
-        _counts(statuses, label="steps: "),
+        _counts(statuses, "steps: "),
         _error(result),
         _table(("status", "step", "why"), rows),
         _outputs(result),
@@ -92,7 +92,7 @@ def status_html(status: Mapping[str, Any]) -> str:
     return _block(
         plural(len(rows), "node"),
         _counts(status["summary"]),
-        _counts(reasons, label="by reason: "),
+        _tally("nodes by reason", reasons),
         _table(("state", "node", "keys", "last run (UTC)", "why"), rows),
     )
 
@@ -123,6 +123,11 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _counts(counts: Mapping[str, int], label: str = "") -> str:
     parts = [f"{number:,} {_text(name.replace('_', ' '))}" for name, number in counts.items() if number]
     return _text(label) + ", ".join(parts) if parts else ""
+
+
+def _tally(label: str, counts: Mapping[str, int]) -> str:
+    parts = [f"{name} ({number:,})" for name, number in counts.items()]
+    return _text(f"{label}: {', '.join(parts)}") if parts else ""
 
 
 def _details(title: str, items: Iterable[object]) -> str:

@@ -57,7 +57,7 @@ def _fitting(names: Sequence[str], dtypes: Sequence[str], cells: Sequence[Sequen
     """How many columns fit in the width; at least one when there are any."""
     used = 0
     for place, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
-        used += max([len(safe(name)) + len(dtype) + 1, *(len(row[place]) for row in cells)]) + 2
+        used += max([len(safe(name)) + len(dtype) + 1, *(len(row[place]) for row in cells)]) + 3
         if used > width:
             return max(1, place)
     return len(names)
