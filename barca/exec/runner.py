@@ -383,14 +383,12 @@ class Runner:
 
     def _skip_unknown(self, unknown: Sequence[NodePlan], lost: set[NodeId]) -> None:
         for plan in unknown:
-            sources = {edge.source for edge in plan.node.edges}
-            causes = sorted((sources & lost) or (plan.awaits & lost) or (sources & set(self._skipped)))
-            if causes:
-                how = "was skipped" if causes[0] in self._skipped else "failed"
-                self._skipped[plan.node.id] = (
-                    "upstream_failed",
-                    f"depends on '{_name(causes[0])}', which {how}",
-                )
+            # in topological order, so that a chain names its nearest link
+            sources = (edge.source for edge in plan.node.edges)
+            cause = next((name for name in sources if name in lost or name in self._skipped), None)
+            if cause is not None:
+                how = "was skipped" if cause in self._skipped else "failed"
+                self._skipped[plan.node.id] = ("upstream_failed", f"depends on '{_name(cause)}', which {how}")
 
     # --- records and events -------------------------------------------------------------------------
 

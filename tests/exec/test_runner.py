@@ -1,0 +1,378 @@
+"""The runner obeys a plan: what starts when, what is tried again, what is kept. Executor, ledger and clock
+are fakes; no user code runs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from barca import asset, collect, partitions, partitions_from, sensor
+from barca import schemas as s
+from barca.errors import Cancelled
+from barca.exec.runner import Runner, RunPorts
+from barca.hashing import hash_text
+from barca.model import FunctionRef, Work, WorkerDied, WorkResult
+from barca.plan import build_plan
+from tests.plan.worlds import Planner, graph_of
+
+Answer = Callable[[Work], WorkResult | WorkerDied]
+
+
+def outcome_rows(keys, status="success", error=(None, None)):
+    return pl.DataFrame(
+        [
+            {
+                "key": key,
+                "status": status,
+                "error_type": error[0],
+                "error_message": error[1],
+                "attempts": 1,
+                "elapsed_seconds": 0.1,
+            }
+            for key in keys
+        ],
+        schema=s.OUTCOMES,
+    )
+
+
+def fragment_rows(work, keys):
+    rows = work.keys.filter(pl.col("key").is_in(list(keys)))
+    return pl.DataFrame(
+        {
+            "key": rows["key"],
+            "run_hash": rows["run_hash"],
+            "format": "json",
+            "path": f"{work.node}/{work.id}.parquet",
+            "row_offset": 0,
+            "rows": 1,
+            "size_bytes": 1,
+            "digest": hash_text(work.node),
+        },
+        schema=s.FRAGMENTS,
+    )
+
+
+def answer(work, *, failing=(), raised=False, begun=None):
+    """A result in which `failing` keys fail; with `raised`, all of the call if any of them is in it."""
+    keys = work.keys["key"].to_list() if begun is None else work.keys["key"].to_list()[:begun]
+    bad = [key for key in keys if key in failing]
+    if raised and bad and work.batched:
+        bad = keys
+    good = [key for key in keys if key not in bad]
+    outcomes = pl.concat(
+        [outcome_rows(good), outcome_rows(bad, "failed", ("ValueError", "bad"))]
+    )
+    return WorkResult(
+        outcomes=outcomes,
+        fragments=fragment_rows(work, good),
+        elapsed_seconds=0.1,
+        raised=raised and bool(bad) and work.batched,
+    )
+
+
+class FakePending:
+    def __init__(self, work):
+        self.work = work
+
+    def cancel(self):
+        raise AssertionError
+
+
+class FakeExecutor:
+    """Answers works one a `wait`, oldest first, by a function; remembers what was submitted."""
+
+    def __init__(self, answers: Answer, workers: int = 2) -> None:
+        self.answers = answers
+        self.workers = workers
+        self.waiting: list[FakePending] = []
+        self.submitted: list[Work] = []
+        self.running: list[list[str]] = []
+        self.shut = False
+
+    def submit(self, work):
+        self.submitted.append(work)
+        self.waiting.append(FakePending(work))
+        self.running.append([pending.work.node for pending in self.waiting])
+        assert len(self.waiting) <= self.workers
+        return self.waiting[-1]
+
+    def wait(self, timeout):
+        if not self.waiting:
+            CLOCK.time += timeout or 0
+            return []
+        pending = self.waiting.pop(0)
+        return [(pending, self.answers(pending.work))]
+
+    def shutdown(self, *, cancel=False):
+        self.shut = True
+
+
+class FakeClock:
+    time = 0.0
+
+    def now(self):
+        return dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+    def monotonic(self):
+        return self.time
+
+
+CLOCK = FakeClock()
+
+
+class FakeWriter:
+    def __init__(self):
+        self.tables: dict[str, list[pl.DataFrame]] = {}
+        self.flushed = 0
+
+    def append(self, table, rows):
+        assert rows.schema == s.LEDGER_TABLES[table]
+        self.tables.setdefault(table, []).append(rows)
+
+    def flush(self):
+        self.flushed += 1
+
+    def rows(self, table):
+        return pl.concat([s.empty(s.LEDGER_TABLES[table]), *self.tables.get(table, [])])
+
+
+def make_work(*, id, plan, ready, budget_seconds, shared_pack, held):
+    definition = plan.node.definition
+    return Work(
+        id=id,
+        run_id="run",
+        node=plan.node.id,
+        function=FunctionRef(plan.node.id, "/"),
+        batched=definition.batch is not None,
+        keys=ready.keys,
+        dimensions=plan.node.dimensions,
+        shared_pack=shared_pack,
+        budget_seconds=budget_seconds,
+        attempt=ready.attempt,
+    )
+
+
+class Run:
+    """One run of a planner's world through a fake executor."""
+
+    def __init__(self, planner: Planner, *targets: str, answers: Answer = answer, workers=2, capacity=2):
+        self.planner = planner
+        self.plan = build_plan(planner.inputs(*targets))
+        self.executor = FakeExecutor(answers, workers)
+        self.writer = FakeWriter()
+        self.events = []
+        ports = RunPorts(
+            executor=self.executor,
+            writer=self.writer,
+            clock=CLOCK,
+            listener=self.events.append,
+            replan=self.replan,
+            make_work=make_work,
+            capacity=capacity,
+        )
+        self.runner = Runner("run", self.plan, ports)
+
+    def replan(self, settled, rows):
+        inputs = replace(
+            self.plan.inputs,
+            settled=settled,
+            keyed={node: frame for node, frame in self.planner.keyed.items() if node in settled},
+            materialized={**self.plan.inputs.materialized, **rows},
+        )
+        self.plan = build_plan(inputs, self.plan)
+        return self.plan
+
+    def go(self):
+        self.report = self.runner.run()
+        return self
+
+    def calls(self, node):
+        """Sizes of the calls of a node, in the order submitted."""
+        return [work.keys.height for work in self.executor.submitted if work.node == node]
+
+    def attempts(self, node):
+        rows = self.writer.rows("materializations").filter(pl.col("node") == node)
+        return dict(rows.select("key", "attempts").rows())
+
+
+def batched(batch, count, **options):
+    @asset(partitions={"k": partitions([f"c{n:02d}" for n in range(count)])}, batch=batch, **options)
+    def a(k: list[str]) -> dict: ...
+
+    @asset(partitions={"k": partitions_from(a)}, batch=batch)
+    def b(k: list[str], a: dict) -> dict: ...
+
+    @asset(inputs={"every": collect(b)})
+    def total(every: list) -> dict: ...
+
+    return Planner(graph_of(a, b, total))
+
+
+def single(count, **options):
+    @asset(partitions={"k": partitions([f"c{n:02d}" for n in range(count)])}, **options)
+    def a(k: str) -> dict: ...
+
+    return Planner(graph_of(a))
+
+
+def test_a_call_starts_once_its_own_keys_are_ready():
+    run = Run(batched(10, 40), "total").go()
+    order = [(work.node, work.keys.height) for work in run.executor.submitted]
+    first_b = order.index(("b", 10))
+    assert first_b < max(index for index, entry in enumerate(order) if entry[0] == "a")
+    assert order[-1] == ("total", 1)
+    assert run.report.status == "success"
+    assert any({"a", "b"} <= set(running) for running in run.executor.running)
+
+
+def test_a_raised_call_is_halved_down_to_the_bad_key():
+    run = Run(batched("all", 100), "b", answers=lambda w: answer(w, failing={"k=c42"} if w.node == "a" else (), raised=True)).go()
+    sizes = run.calls("a")
+    assert sizes[:3] == [100, 50, 50]
+    assert all(small <= (big + 1) // 2 for big, small in zip(sizes, sizes[1:]) if small < big)
+    assert run.report.nodes["a"].failed["key"].to_list() == ["k=c42"]
+    assert run.report.nodes["a"].ran == 99
+    assert run.report.nodes["b"].ran == 99
+    assert run.report.nodes["b"].blocked["key"].to_list() == ["k=c42"]
+    assert run.report.nodes["b"].blocked_by == "a"
+    assert run.report.failure.node == "a" and run.report.failure.key == "k=c42"
+
+
+def test_a_key_that_fails_alone_uses_the_configured_attempts():
+    tries = {}
+
+    def answers(work):
+        for key in work.keys["key"]:
+            tries[key] = tries.get(key, 0) + 1
+        failing = {"k=c07"} | ({"k=c04"} if tries.get("k=c04", 0) < 3 else set())
+        return answer(work, failing=failing)
+
+    run = Run(single(10, retries=3, retry_backoff=5.0), "a", answers=answers)
+    before = CLOCK.time
+    run.go()
+    assert run.attempts("a") == {f"k=c{n:02d}": 3 if n in (4, 7) else 1 for n in range(10)}
+    assert run.report.nodes["a"].failed["key"].to_list() == ["k=c07"]
+    assert CLOCK.time - before >= 5.0 + 10.0, "the pause grows linearly"
+
+
+def test_a_dead_worker_names_its_key_and_the_others_run_again():
+    def answers(work):
+        keys = work.keys["key"].to_list()
+        if "k=c03" in keys:
+            begun = tuple(keys[: keys.index("k=c03") + 1])
+            return WorkerDied(reason="exit code 1", timed_out=False, begun=begun, elapsed_seconds=0.1)
+        return answer(work)
+
+    run = Run(single(6), "a", answers=answers, workers=1).go()
+    assert run.report.nodes["a"].failed["key"].to_list() == ["k=c03"]
+    assert run.report.nodes["a"].ran == 5
+    row = run.writer.rows("materializations").filter(pl.col("status") == "failed").row(0, named=True)
+    assert (row["error_type"], row["error_message"]) == ("WorkerDied", "the worker exit code 1")
+
+
+def test_a_dead_worker_of_a_batched_call_is_found_by_halving():
+    def answers(work):
+        if "k=c13" in work.keys["key"].to_list():
+            return WorkerDied(reason="exit code 1", timed_out=False, begun=None, elapsed_seconds=0.1)
+        return answer(work)
+
+    run = Run(batched(64, 64), "a", answers=answers).go()
+    assert run.report.nodes["a"].failed["key"].to_list() == ["k=c13"]
+    assert run.report.nodes["a"].ran == 63
+
+
+def test_a_worker_that_always_dies_before_its_first_key_comes_to_an_end():
+    died = WorkerDied(reason="exit code 1", timed_out=False, begun=(), elapsed_seconds=0.1)
+    run = Run(single(3), "a", answers=lambda work: died, workers=1).go()
+    assert run.report.nodes["a"].failed.height == 3
+
+
+def test_keys_handed_back_run_later_and_none_twice():
+    run = Run(single(30), "a", answers=lambda work: answer(work, begun=4), workers=1).go()
+    assert run.report.nodes["a"].ran == 30
+    keys = run.writer.rows("materializations")["key"].to_list()
+    assert sorted(keys) == sorted(set(keys))
+
+
+def test_failed_node_skips_what_reads_it_whole():
+    run = Run(batched(10, 20), "total", answers=lambda w: answer(w, failing={"k=c00"} if w.node == "a" else ())).go()
+    assert run.report.nodes["total"].skipped == ("upstream_failed", "depends on 'b', which failed")
+    assert run.calls("total") == []
+    assert run.report.nodes["b"].ran == 19
+
+
+def test_failed_sensor_skips_what_awaits_it(chain):
+    run = Run(chain, "total", answers=lambda work: answer(work, failing={""})).go()
+    assert {n: r.skipped for n, r in run.report.nodes.items() if r.skipped} == {
+        "a": ("upstream_failed", "depends on 'source', which failed"),
+        "b": ("upstream_failed", "depends on 'a', which was skipped"),
+        "total": ("upstream_failed", "depends on 'b', which was skipped"),
+    }
+    assert run.report.status == "failed"
+
+
+def test_sensor_first_then_what_it_decides(chain):
+    run = Run(chain, "total").go()
+    assert [work.node for work in run.executor.submitted][0] == "source"
+    assert {n: r.ran for n, r in run.report.nodes.items()} == {"source": 1, "a": 3, "b": 3, "total": 1}
+
+
+def test_independent_branch_does_not_wait_for_a_slow_decision():
+    @sensor
+    def source() -> dict: ...
+
+    @asset(partitions={"k": partitions_from(source)})
+    def a(k: str, source: str) -> dict: ...
+
+    @asset(partitions={"k": partitions(["1"])})
+    def other(k: str) -> dict: ...
+
+    planner = Planner(graph_of(source, a, other))
+    planner.returned("source", {"x": "1"})
+    run = Run(planner, "a", "other").go()
+    assert {"source", "other"} <= set(run.executor.running[1])
+
+
+def test_weight_limits_what_runs_at_once():
+    run = Run(batched(1, 6, weight=2), "a", workers=4, capacity=5).go()
+    assert max(len(running) for running in run.executor.running) == 2
+    alone = Run(batched(1, 6, weight=9), "a", workers=4, capacity=5).go()
+    assert max(len(running) for running in alone.executor.running) == 1
+    assert alone.report.nodes["a"].ran == 6
+
+
+def test_one_file_each_up_to_a_thousand_keys_then_shared_packs():
+    few = Run(single(20), "a").go()
+    many = Run(single(1001), "a").go()
+    assert {work.shared_pack for work in few.executor.submitted} == {False}
+    assert {work.shared_pack for work in many.executor.submitted} == {True}
+
+
+def test_interrupted_run_keeps_what_ended():
+    seen = []
+
+    def answers(work):
+        seen.append(work)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return answer(work)
+
+    run = Run(batched(5, 20), "a", answers=answers, workers=1)
+    with pytest.raises(Cancelled, match="every key that had finished is kept"):
+        run.runner.run()
+    assert run.executor.shut
+    assert run.writer.flushed
+    assert run.writer.rows("materializations").height == 10
+
+
+def test_definitions_and_calls_are_recorded_once_each():
+    planner = batched(10, 20)
+    run = Run(planner, "total").go()
+    assert run.writer.rows("definitions")["node"].to_list() == ["a", "b", "total"]
+    calls = run.writer.rows("calls")
+    assert calls.height == len(run.executor.submitted)
+    assert set(run.writer.rows("materializations")["call"]) == set(calls["call"])
