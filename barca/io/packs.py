@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -59,7 +60,10 @@ def check_pack(path: str, source: Path | bytes) -> dict[str, Any]:
     Raises:
         FragmentError: It is missing, cut short, not Parquet, or another pack.
     """
-    _check_frame(path, source)
+    with readable(path):
+        whole = is_parquet(source)
+    if not whole:
+        raise _unreadable(path, "it is not a whole Parquet file")
     return verify(path, pack_metadata(path, source))
 
 
@@ -93,25 +97,21 @@ def missing(path: str) -> FragmentError:
     )
 
 
-def _check_frame(path: str, source: Path | bytes) -> None:
-    """Make sure that a file begins and ends as Parquet does, before Polars sees it and could panic."""
-    if isinstance(source, bytes):
-        size, head, tail = len(source), source[:4], source[-8:]
-    else:
-        try:
-            with source.open("rb") as file:
-                head = file.read(4)
-                size = file.seek(0, 2)
-                file.seek(max(0, size - 8))
-                tail = file.read(8)
-        except (FileNotFoundError, NotADirectoryError):
-            raise missing(path) from None
-        except OSError as error:
-            raise _unreadable(path, error.strerror or str(error)) from error
-    if size < _SMALLEST or head != _MAGIC or tail[4:] != _MAGIC:
-        raise _unreadable(path, f"its {size} bytes are not a whole Parquet file")
-    if int.from_bytes(tail[:4], "little") > size - _SMALLEST:
-        raise _unreadable(path, "its footer is longer than the file")
+def is_parquet(source: Path | bytes) -> bool:
+    """Whether something begins and ends as a whole Parquet file does.
+
+    Polars panics at some files of which this is not true.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with BytesIO(source) if isinstance(source, bytes) else source.open("rb") as file:
+        head = file.read(4)
+        size = file.seek(0, 2)
+        file.seek(max(0, size - 8))
+        tail = file.read(8)
+    whole = size >= _SMALLEST and head == _MAGIC and tail[4:] == _MAGIC
+    return whole and int.from_bytes(tail[:4], "little") <= size - _SMALLEST
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def readable(path: str) -> Iterator[None]:
     """Turn whatever reading the pack at `path` raises, panics too, into `FragmentError`."""
     try:
         yield
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise missing(path) from None
     except (pl.exceptions.PolarsError, OSError) as error:
         raise _unreadable(path, str(error)) from error

@@ -1,0 +1,66 @@
+"""The ledger: Delta tables of what was computed, under `.barca/ledger`.
+
+`log` looks after the log files, `tables` opens tables and writes data files, `reader` and `writer` are the
+two sides of the port, `upkeep` keeps it small. Nothing else imports deltalake, and this imports it only when
+a table is opened, so that a project without a ledger does not pay for it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from barca.io.ledger.log import repair_log
+from barca.io.ledger.reader import DeltaReader
+from barca.io.ledger.upkeep import maintain
+from barca.io.ledger.writer import DeltaWriter
+from barca.schemas import LEDGER_TABLES
+
+__all__ = ["DeltaLedger", "repair"]
+
+
+class DeltaLedger:
+    """A `Ledger` in a local directory. Making one, and reading, creates no files.
+
+    Attributes:
+        root: The directory; each table of `schemas.LEDGER_TABLES` is a directory in it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(root)
+
+    def __repr__(self) -> str:
+        return f"DeltaLedger({str(self.root)!r})"
+
+    def reader(self) -> DeltaReader:
+        """A reader pinned to the newest version of each table.
+
+        Raises:
+            LedgerError: A table's log is damaged; see `repair`.
+        """
+        return DeltaReader(self.root)
+
+    def writer(self, run_id: str) -> DeltaWriter:
+        """A writer whose appends are idempotent within the run."""
+        return DeltaWriter(self.root, run_id)
+
+    def maintain(self, budget_seconds: float) -> None:
+        """Compact, checkpoint and vacuum where thresholds say so, for at most about so long.
+
+        Raises:
+            LedgerError: A table is damaged or cannot be written to.
+        """
+        maintain(self.root, budget_seconds)
+
+
+def repair(root: Path) -> list[str]:
+    """Move damaged last commits and checkpoints of every table to `<name>.damaged`.
+
+    What only those files recorded is computed again; nothing is deleted.
+
+    Returns:
+        One line per file that was moved; empty when nothing was damaged.
+
+    Raises:
+        LedgerError: A table has damage that this does not mend.
+    """
+    return [line for table in LEDGER_TABLES for line in repair_log(Path(root) / table)]

@@ -1,0 +1,219 @@
+"""The log of a Delta table as files: whether it is whole, who made which commit, and its repair.
+
+delta-rs flushes nothing to the disk, reads an empty commit as no commit, and writes over a last commit that
+is empty: after a power cut it would go on without rows that were reported as committed. So the log is looked
+at before delta-rs opens it, and a log that is not whole is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from barca.errors import LedgerError
+from barca.io.packs import is_parquet
+from barca.io.storage import flush_directory, flush_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+LOG: Final = "_delta_log"
+BATCH: Final = "barcaBatch"
+"""Entry of a commit's `commitInfo`: id of the batch it holds."""
+
+FILES: Final = "barcaFiles"
+"""Entry of a commit's `commitInfo`: how many data files it adds, so that a cut at a line's end shows."""
+
+_HINT: Final = "_last_checkpoint"
+_COMMIT = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint.*\.parquet")
+
+
+def commit_file(table: Path, version: int) -> Path:
+    """The file of a commit."""
+    return table / LOG / f"{version:020d}.json"
+
+
+def last_version(table: Path) -> int | None:
+    """The newest version of a table whose log is whole; `None` when there is no table.
+
+    Raises:
+        LedgerError: The log is damaged; code `ledger_damaged`, with the file and what to do.
+    """
+    log = _list_log(table)
+    damage = _find_damage(table, log)
+    if damage is not None:
+        raise damage.error()
+    return log.last
+
+
+def last_checkpoint(table: Path) -> int:
+    """The version of the newest checkpoint; -1 when there is none."""
+    return max(_list_log(table).checkpoints, default=-1)
+
+
+def find_batch(table: Path, after: int, batch: str) -> int | None:
+    """The version, newer than `after`, whose commit holds a batch; `None` when none does."""
+    version = after + 1
+    while (entries := _read_commit(commit_file(table, version))) is not None:
+        if any(entry.get("commitInfo", {}).get(BATCH) == batch for entry in entries):
+            return version
+        version += 1
+    return None
+
+
+def flush_commits(table: Path, versions: Iterable[int]) -> None:
+    """Have commits on the disk before returning: their files, then their names."""
+    for version in versions:
+        flush_file(commit_file(table, version))
+    flush_directory(table / LOG)
+
+
+def flush_checkpoint(table: Path) -> None:
+    """Have the newest checkpoint, and the file that points to it, on the disk before returning."""
+    log = _list_log(table)
+    for file in [*log.checkpoints.get(max(log.checkpoints, default=-1), ()), table / LOG / _HINT]:
+        if file.exists():
+            flush_file(file)
+    flush_directory(table / LOG)
+
+
+def repair_log(table: Path) -> list[str]:
+    """Move damaged last commits and checkpoints of a table to `<name>.damaged`; one line per file moved.
+
+    Raises:
+        LedgerError: The log has damage that moving its end aside does not mend.
+    """
+    done = []
+    while (damage := _find_damage(table, _list_log(table))) is not None:
+        if not damage.at_end:
+            raise damage.error()
+        aside = damage.file.with_name(f"{damage.file.name}.damaged")
+        damage.file.replace(aside)
+        flush_directory(aside.parent)
+        done.append(f"moved `{damage.file}` to `{aside.name}`: {damage.why}")
+    return done
+
+
+# --- looking ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """What a log directory holds: commits, their sizes; checkpoints, their files; the checkpoint hint."""
+
+    commits: dict[int, int]
+    checkpoints: dict[int, list[Path]]
+    hint: Path | None
+
+    @property
+    def last(self) -> int | None:
+        return max([*self.commits, *self.checkpoints], default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Damage:
+    """Why a log is not whole. `at_end`: whether moving `file` aside leaves a log that may be whole."""
+
+    file: Path
+    why: str
+    at_end: bool
+
+    def error(self) -> LedgerError:
+        table = self.file.parent.parent
+        repair = (
+            f"move it aside (`{self.file.name}.damaged`), as `barca doctor` does; "
+            "what only this file recorded is computed again"
+            if self.at_end
+            else f"restore it from a backup, or delete `{table}`; what it recorded is computed again"
+        )
+        return LedgerError(
+            f"the ledger table `{table.name}` is damaged: `{self.file.name}` {self.why}",
+            code="ledger_damaged",
+            remediation=repair,
+            file=str(self.file),
+        )
+
+
+def _list_log(table: Path) -> _Log:
+    log = _Log({}, {}, table / LOG / _HINT if (table / LOG / _HINT).exists() else None)
+    try:
+        entries = list(os.scandir(table / LOG))
+    except (FileNotFoundError, NotADirectoryError):
+        return log
+    for entry in entries:
+        if match := _COMMIT.fullmatch(entry.name):
+            log.commits[int(match[1])] = entry.stat().st_size
+        elif match := _CHECKPOINT.fullmatch(entry.name):
+            log.checkpoints.setdefault(int(match[1]), []).append(table / LOG / entry.name)
+    return log
+
+
+def _find_damage(table: Path, log: _Log) -> _Damage | None:
+    if log.last is None:
+        return None
+    checkpoint = max(log.checkpoints, default=-1)
+    damage = _checkpoint_damage(log, checkpoint)
+    if damage is not None:
+        return damage
+    for version in range(checkpoint + 1, log.last + 1):
+        file = commit_file(table, version)
+        # a listing taken while others commit may show a commit and not the one before it
+        if version not in log.commits and not file.exists():
+            return _Damage(file, f"is missing, though version {log.last} exists", at_end=False)
+        if log.commits.get(version) == 0:
+            return _Damage(file, "is empty", at_end=version == log.last)
+    if log.last > checkpoint:
+        why = _commit_damage(table, commit_file(table, log.last))
+        if why is not None:
+            return _Damage(commit_file(table, log.last), why, at_end=True)
+    return None
+
+
+def _checkpoint_damage(log: _Log, newest: int) -> _Damage | None:
+    for file in log.checkpoints.get(newest, ()):
+        if not is_parquet(file):
+            return _Damage(file, "is cut short", at_end=True)
+    if log.hint is None:
+        return None
+    try:
+        named = json.loads(log.hint.read_bytes())["version"]
+    except (ValueError, TypeError, KeyError):
+        return _Damage(log.hint, "is cut short", at_end=True)
+    if named not in log.checkpoints:
+        return _Damage(log.hint, f"names a checkpoint of version {named}, which is missing", at_end=True)
+    return None
+
+
+def _commit_damage(table: Path, file: Path) -> str | None:
+    """What is wrong with the content of a commit, and with the data files it added."""
+    entries = _read_commit(file)
+    if not entries:
+        return "is cut short or overwritten"
+    info = next((entry["commitInfo"] for entry in entries if "commitInfo" in entry), None)
+    if not isinstance(info, dict):
+        return "has no `commitInfo`"
+    added = [entry["add"] for entry in entries if "add" in entry]
+    if info.get(FILES, len(added)) != len(added):
+        return f"is cut short: it names {len(added)} of its {info[FILES]} data files"
+    for action in added:
+        data = table / unquote(action["path"])
+        if not data.exists() or data.stat().st_size != action["size"]:
+            return f"adds the data file `{data.name}`, which is missing or cut short"
+    return None
+
+
+def _read_commit(file: Path) -> list[dict[str, Any]] | None:
+    """The actions of a commit; `None` when it is missing, none when it is damaged."""
+    try:
+        entries = [json.loads(line) for line in file.read_bytes().splitlines()]
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return []
+    return entries if all(isinstance(entry, dict) for entry in entries) else []

@@ -1,0 +1,126 @@
+"""Reading the ledger at one version."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from barca.errors import LedgerError
+from barca.io.ledger.log import last_version
+from barca.io.ledger.tables import DataFile, data_files, delta_errors, open_table
+from barca.io.rows import PARTITION_COLUMNS, TABLE_ORDER, check_node, newest, successes
+from barca.schemas import LEDGER_TABLES, empty
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from barca.ports import TableName
+
+_FILE = "barca file"
+
+
+class DeltaReader:
+    """A `LedgerReader` pinned to the version each table had when it was made.
+
+    It creates nothing; a table that does not exist has no rows. Files of its versions are kept for a day
+    after they were compacted.
+
+    Raises:
+        LedgerError: A table's log is damaged.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._versions = {table: last_version(root / table) for table in TABLE_ORDER}
+        self._files = cache(self._list_files)
+
+    def scan(self, table: TableName) -> pl.LazyFrame:
+        """Every row of a table, in `schemas.LEDGER_TABLES[table]`, older commits first.
+
+        Raises:
+            LedgerError: The table cannot be read.
+        """
+        files = self._files(table)
+        if not files:
+            return empty(LEDGER_TABLES[table]).lazy()
+        rows = self._scan_files(table, files)
+        partition = PARTITION_COLUMNS.get(table)
+        if partition is None:
+            return rows
+        paths = [str(self._root / table / file.path) for file in files]
+        node = pl.col(_FILE).replace_strict(paths, [file.node for file in files], return_dtype=pl.String)
+        return rows.with_columns(node.alias(partition)).select(list(LEDGER_TABLES[table]))
+
+    def materialized(self, node: str) -> pl.DataFrame:
+        """Successful rows of `schemas.MATERIALIZATIONS` for a node, the last per (key, run_hash), by age.
+
+        Raises:
+            LedgerError: The table cannot be read.
+            UsageError: A node id that no ledger can hold.
+        """
+        return self.materialized_many([node])[node]
+
+    def materialized_many(self, nodes: Iterable[str]) -> dict[str, pl.DataFrame]:
+        """`materialized` of each node, read together."""
+        table: TableName = "materializations"
+        schema = LEDGER_TABLES[table]
+        files: dict[str, list[DataFile]] = {node: [] for node in nodes}
+        for node in files:
+            check_node(node)
+        for file in self._files(table):
+            if file.node in files:
+                files[file.node].append(file)
+        found = {node: held for node, held in files.items() if held}
+        scans = [
+            self._scan_files(table, held)
+            .filter(successes())
+            .with_columns(pl.lit(node).alias(PARTITION_COLUMNS[table]))
+            .select(list(schema))
+            for node, held in found.items()
+        ]
+        rows = dict.fromkeys(files, empty(schema))
+        if scans:
+            with delta_errors(self._root / table, "read"):
+                frames = pl.collect_all(scans, engine="in-memory")
+            rows |= {node: newest(frame) for node, frame in zip(found, frames, strict=True)}
+        return rows
+
+    def _list_files(self, table: TableName) -> list[DataFile]:
+        """The files of a table at the pinned version, each there and whole."""
+        version = self._versions[table]
+        if version is None:
+            return []
+        path = self._root / table
+        with delta_errors(path, "read"):
+            files = data_files(open_table(path, version))
+        for file in files:
+            data = path / file.path
+            if not data.exists() or data.stat().st_size != file.size:
+                raise LedgerError(
+                    f"the ledger table `{table}` is damaged: its data file `{data}` is missing or cut short",
+                    code="ledger_damaged",
+                    remediation=f"restore the file, or delete `{path}`; what it recorded is computed again",
+                    file=str(data),
+                )
+        return files
+
+    def _scan_files(self, table: TableName, files: Sequence[DataFile]) -> pl.LazyFrame:
+        """The rows of data files, in their order, without the partition column.
+
+        The directories' names are not parsed: where a project stands below a directory called `x=1`, that
+        would be taken for a column.
+        """
+        partition = PARTITION_COLUMNS.get(table)
+        held = {name: dtype for name, dtype in LEDGER_TABLES[table].items() if name != partition}
+        return pl.scan_parquet(
+            [self._root / table / file.path for file in files],
+            schema=held,
+            include_file_paths=None if partition is None else _FILE,
+            missing_columns="insert",
+            extra_columns="ignore",
+            glob=False,
+            hive_partitioning=False,
+        )

@@ -1,0 +1,161 @@
+"""Keeping the ledger small and quick: compaction, vacuum, clean-up of the log."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from barca.io.ledger.log import BATCH, FILES, find_batch, flush_commits, last_checkpoint, last_version
+from barca.io.ledger.tables import (
+    CHECKPOINT_INTERVAL,
+    DataFile,
+    data_files,
+    delta_errors,
+    open_table,
+    quiet_hooks,
+    write_data_file,
+)
+from barca.io.ledger.writer import checkpoint
+from barca.io.rows import PARTITION_COLUMNS, TABLE_ORDER
+from barca.schemas import LEDGER_TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from deltalake import DeltaTable
+
+    from barca.ports import TableName
+
+MANY_FILES: Final = 64
+"""A partition of more files is compacted."""
+
+SMALL_BYTES: Final = 32 * 2**20
+"""Files below this size are merged."""
+
+MERGED_BYTES: Final = 128 * 2**20
+"""At most so many bytes are merged into one file, all of which pass through memory."""
+
+
+def maintain(root: Path, budget_seconds: float) -> None:
+    """Compact, checkpoint, vacuum and clean up every table that needs it, for about so long.
+
+    Each step is whole in itself: what the budget cuts off is left for the next time.
+
+    Raises:
+        LedgerError: A table is damaged or cannot be written to.
+    """
+    deadline = time.monotonic() + budget_seconds
+    for table in TABLE_ORDER:
+        path = root / table
+        if last_version(path) is None:
+            continue
+        compacted = False
+        for run in _runs_to_merge(data_files(open_table(path))):
+            if time.monotonic() >= deadline:
+                return
+            compacted |= _merge(path, table, run)
+        version = last_version(path)
+        if version is not None and version - last_checkpoint(path) >= CHECKPOINT_INTERVAL:
+            checkpoint(path)
+        if compacted and time.monotonic() < deadline:
+            _vacuum(path)
+
+
+def _runs_to_merge(files: list[DataFile]) -> Iterator[list[DataFile]]:
+    """Runs of small files that follow one another, of partitions that have many files."""
+    for _, partition in groupby(
+        sorted(files, key=lambda file: (file.node or "", file)), lambda file: file.node
+    ):
+        held = list(partition)
+        if len(held) > MANY_FILES:
+            yield from _small_runs(held)
+
+
+def _small_runs(files: list[DataFile]) -> Iterator[list[DataFile]]:
+    run: list[DataFile] = []
+    for file in files:
+        full = sum(other.size for other in run) + file.size > MERGED_BYTES
+        if run and (full or file.size > SMALL_BYTES):
+            if len(run) > 1:
+                yield run
+            run = []
+        if file.size <= SMALL_BYTES:
+            run.append(file)
+    if len(run) > 1:
+        yield run
+
+
+def _merge(path: Path, name: TableName, files: list[DataFile]) -> bool:
+    """Put one file in the place of several, rows in the same order; whether that was possible.
+
+    The commit must directly follow the version that was read: where another process committed meanwhile,
+    it may have merged the same files, and nothing is changed.
+    """
+    from deltalake import CommitProperties
+    from deltalake.exceptions import CommitFailedError
+    from deltalake.transaction import RemoveAction
+
+    table = open_table(path)
+    if not set(files) <= set(data_files(table)):
+        return False
+    partition = PARTITION_COLUMNS.get(name)
+    token = uuid.uuid4().hex[:12]
+    now = time.time_ns() // 10**6
+    with delta_errors(path, "compacted"):
+        merged = write_data_file(path, files[0].node, _read(path, name, files), files[-1].stamp, token)
+        removed = [
+            RemoveAction(
+                path=file.path,
+                data_change=False,
+                deletion_timestamp=now,
+                size=file.size,
+                partition_values={} if partition is None else {partition: file.node},
+            )
+            for file in files
+        ]
+        try:
+            table.create_write_transaction(
+                [*removed, merged.add_action(data_change=False)],
+                "append",
+                table.schema(),
+                partition and [partition],
+                commit_properties=CommitProperties(
+                    custom_metadata={BATCH: token, FILES: 1}, max_commit_retries=0
+                ),
+                post_commithook_properties=quiet_hooks(),
+            )
+        except CommitFailedError:
+            if find_batch(path, table.version(), token) is None:
+                (path / merged.path).unlink()
+                return False
+        flush_commits(path, [table.version() + 1])
+    return True
+
+
+def _read(path: Path, name: TableName, files: list[DataFile]) -> pl.DataFrame:
+    partition = PARTITION_COLUMNS.get(name)
+    return pl.scan_parquet(
+        [path / file.path for file in files],
+        schema={column: dtype for column, dtype in LEDGER_TABLES[name].items() if column != partition},
+        missing_columns="insert",
+        extra_columns="ignore",
+        glob=False,
+        hive_partitioning=False,
+    ).collect(engine="in-memory")
+
+
+def _vacuum(path: Path) -> None:
+    """Delete what left the table more than the retention ago, files nobody committed, and expired commits."""
+    with delta_errors(path, "vacuumed"):
+        table: DeltaTable = open_table(path)
+        before = table.version()
+        table.vacuum(dry_run=False, full=True, post_commithook_properties=quiet_hooks())
+        after = last_version(path)
+        if after is not None:
+            flush_commits(path, range(before + 1, after + 1))
+        open_table(path).cleanup_metadata()
