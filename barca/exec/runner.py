@@ -12,25 +12,19 @@ import polars as pl
 from barca import events
 from barca.errors import Cancelled
 from barca.exec.attempts import next_attempt, split_begun
+from barca.exec.journal import Journal
 from barca.exec.queues import NodeQueue, Ready
-from barca.exec.records import call_row, definition_row, materialization_rows
-from barca.exec.report import Failure, NodeReport, RunReport
+from barca.exec.report import NodeReport, RunReport
 from barca.model import WorkerDied
-from barca.partitions import display_text
 from barca.schemas import (
     ATTEMPTS,
-    DEFINITION_HASH,
     ELAPSED_SECONDS,
     ERROR_MESSAGE,
     ERROR_TYPE,
-    FRAGMENTS,
     KEY,
-    MATERIALIZATIONS,
-    NODE,
     OUTCOMES,
     STATUS,
     TRACEBACK,
-    empty,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +45,6 @@ OWN_FILE_KEYS: Final = 1_000
 """A node that computes at most so many one-key calls in a run writes a file for each."""
 
 POLL_SECONDS: Final = 0.2
-SHOWN_FAILURES: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,19 +78,15 @@ class Runner:
         self._run_id = run_id
         self._plan = plan
         self._ports = ports
+        self._journal = Journal(ports.writer, ports.clock, ports.listener)
         self._queues: dict[NodeId, NodeQueue] = {}
         self._skipped: dict[NodeId, tuple[str, str]] = {}
         self._settled: set[NodeId] = set()
-        self._rows: dict[NodeId, list[pl.DataFrame]] = {}
         self._delayed: list[tuple[float, int, NodeId, tuple[Ready, ...]]] = []
         self._numbers = itertools.count(1)
         self._ticket = itertools.count()
         self._weight = 0
         self._works = 0
-        self._failure: Failure | None = None
-        self._shown: dict[NodeId, int] = {}
-        self._warnings: list[str] = []
-        self._defined: set[NodeId] = set()
 
     def run(self) -> RunReport:
         """Run until nothing can start any more.
@@ -113,12 +102,12 @@ class Runner:
                 pass
         except KeyboardInterrupt:
             self._ports.executor.shutdown(cancel=True)
-            self._ports.writer.flush()
+            self._journal.flush()
             raise Cancelled(
                 "the run was interrupted; every key that had finished is kept",
                 remediation="run the same command again to compute the rest",
             ) from None
-        self._ports.writer.flush()
+        self._journal.flush()
         return self._report(self._ports.clock.monotonic() - started)
 
     # --- admitting nodes ----------------------------------------------------------------------------
@@ -136,7 +125,7 @@ class Runner:
             queue = NodeQueue(node_plan)
             self._queues[node_id] = queue
             self._connect(queue)
-            self._tell(
+            self._journal.tell(
                 events.NodePlanned(node_id, node_plan.decision.height, queue.total, node_plan.calls.height)
             )
 
@@ -234,7 +223,7 @@ class Runner:
         self._weight += weight
         self._works += 1
         self._ports.executor.submit(work)
-        self._tell(events.WorkStarted(node.id, work.id, work.keys.height))
+        self._journal.tell(events.WorkStarted(node.id, work.id, work.keys.height))
 
     # --- what ended ---------------------------------------------------------------------------------
 
@@ -252,12 +241,11 @@ class Runner:
     def _answered(self, queue: NodeQueue, work: Work, result: WorkResult) -> None:
         outcomes = result.outcomes.with_columns(pl.lit(work.attempt, pl.Int64).alias(ATTEMPTS))
         failed = outcomes.filter(pl.col(STATUS) != "success")
-        self._warnings += [warning for warning in result.warnings if warning not in self._warnings]
         if not queue.batched:
             self._hand_back(queue, work, outcomes, result.elapsed_seconds)
         self._store(queue, work, outcomes.filter(pl.col(STATUS) == "success"), result.fragments)
         status = "failed" if failed.height else "success"
-        self._record_call(work, result, status, result.elapsed_seconds)
+        self._journal.called(work, result, status, result.elapsed_seconds)
         if failed.height:
             self._failed(queue, work, failed, whole=result.raised)
 
@@ -287,21 +275,19 @@ class Runner:
             pl.lit(work.attempt, pl.Int64).alias(ATTEMPTS),
             pl.lit(death.elapsed_seconds, pl.Float64).alias(ELAPSED_SECONDS),
         ).select(list(OUTCOMES))
-        self._record_call(work, None, "failed", death.elapsed_seconds)
+        self._journal.called(work, None, "failed", death.elapsed_seconds)
         self._failed(queue, work, failed, whole=queue.batched)
 
     def _store(self, queue: NodeQueue, work: Work, outcomes: pl.DataFrame, fragments: pl.DataFrame) -> None:
         if outcomes.is_empty():
             return
         node_id = queue.plan.node.id
-        self._define(queue.plan)
-        self._append(queue.plan, work, outcomes, fragments)
+        self._journal.succeeded(queue.plan, self._plan.inputs, work, outcomes, fragments)
         queue.succeed(fragments)
         done = fragments.select(KEY)
         for reader in self._readers(node_id, "same_key"):
             reader.release(done)
             reader.promote()
-        self._tell(events.KeysDone(node_id, done.height, 0))
 
     def _failed(self, queue: NodeQueue, work: Work, failed: pl.DataFrame, *, whole: bool) -> None:
         keys = work.keys.join(failed.select(KEY), on=KEY, how="semi", maintain_order="left")
@@ -312,9 +298,8 @@ class Runner:
             due = self._ports.clock.monotonic() + following.delay
             heapq.heappush(self._delayed, (due, next(self._ticket), queue.plan.node.id, following.again))
             return
-        self._append(queue.plan, work, failed, empty(FRAGMENTS))
+        self._journal.failed(queue.plan, self._plan.inputs, work, failed)
         queue.fail(keys)
-        self._announce(queue.plan.node.id, failed)
         self._block_readers(queue.plan.node.id, keys.select(KEY))
 
     def _block_readers(self, node_id: NodeId, keys: pl.DataFrame) -> None:
@@ -366,13 +351,9 @@ class Runner:
         if not news:
             return False
         self._settled |= news
-        rows = {
-            node_id: pl.concat([empty(MATERIALIZATIONS), *self._rows.get(node_id, [])])
-            for node_id in self._settled
-        }
         lost = {source for source in news if self._lost(source)}
         self._skip_unknown(unknown, lost)
-        self._admit(self._ports.replan(frozenset(self._settled), rows))
+        self._admit(self._ports.replan(frozenset(self._settled), self._journal.rows(self._settled)))
         self._settle_finished()
         return True
 
@@ -390,59 +371,6 @@ class Runner:
                 how = "was skipped" if cause in self._skipped else "failed"
                 self._skipped[plan.node.id] = ("upstream_failed", f"depends on '{_name(cause)}', which {how}")
 
-    # --- records and events -------------------------------------------------------------------------
-
-    def _append(self, plan: NodePlan, work: Work, outcomes: pl.DataFrame, fragments: pl.DataFrame) -> None:
-        inputs = self._plan.inputs
-        node_id = plan.node.id
-        rows = materialization_rows(
-            plan,
-            inputs.fingerprints[node_id],
-            inputs.env.get(node_id, {}),
-            work,
-            outcomes,
-            fragments,
-            self._ports.clock.now(),
-        )
-        self._rows.setdefault(node_id, []).append(rows.filter(pl.col(STATUS) == "success"))
-        self._ports.writer.append("materializations", rows)
-
-    def _define(self, plan: NodePlan) -> None:
-        """Keep a definition's source and components the first time it runs."""
-        if plan.node.id in self._defined:
-            return
-        self._defined.add(plan.node.id)
-        fingerprint = self._plan.inputs.fingerprints[plan.node.id]
-        known = self._plan.inputs.definitions.filter(
-            (pl.col(NODE) == plan.node.id) & (pl.col(DEFINITION_HASH) == fingerprint.hash)
-        )
-        if known.is_empty():
-            self._ports.writer.append(
-                "definitions", definition_row(plan, fingerprint, self._ports.clock.now())
-            )
-
-    def _record_call(self, work: Work, result: WorkResult | None, status: str, elapsed: float) -> None:
-        row = call_row(work, result, status, elapsed, self._ports.clock.now())
-        self._ports.writer.append("calls", row)
-
-    def _announce(self, node_id: NodeId, failed: pl.DataFrame) -> None:
-        self._tell(events.KeysDone(node_id, 0, failed.height))
-        for row in failed.head(SHOWN_FAILURES - self._shown.get(node_id, 0)).iter_rows(named=True):
-            self._shown[node_id] = self._shown.get(node_id, 0) + 1
-            key, error_type, message = row[KEY], row[ERROR_TYPE] or "", row[ERROR_MESSAGE] or ""
-            self._tell(events.KeyFailed(node_id, display_text(key), error_type, message))
-            if self._failure is None:
-                self._failure = Failure(
-                    node=node_id,
-                    key=key,
-                    error_type=error_type,
-                    message=message,
-                    traceback=row[TRACEBACK],
-                )
-
-    def _tell(self, event: events.Event) -> None:
-        self._ports.listener(event)
-
     def _report(self, elapsed_seconds: float) -> RunReport:
         nodes = {}
         for node_id, plan in self._plan.nodes.items():
@@ -458,13 +386,13 @@ class Runner:
             )
         return RunReport(
             run_id=self._run_id,
-            status="failed" if self._failure else "success",
+            status="failed" if self._journal.failure else "success",
             plan=self._plan,
             nodes=nodes,
-            failure=self._failure,
+            failure=self._journal.failure,
             elapsed_seconds=elapsed_seconds,
             works=self._works,
-            warnings=self._warnings,
+            warnings=self._journal.warnings,
         )
 
 

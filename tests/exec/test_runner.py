@@ -63,9 +63,7 @@ def answer(work, *, failing=(), raised=False, begun=None):
     if raised and bad and work.batched:
         bad = keys
     good = [key for key in keys if key not in bad]
-    outcomes = pl.concat(
-        [outcome_rows(good), outcome_rows(bad, "failed", ("ValueError", "bad"))]
-    )
+    outcomes = pl.concat([outcome_rows(good), outcome_rows(bad, "failed", ("ValueError", "bad"))])
     return WorkResult(
         outcomes=outcomes,
         fragments=fragment_rows(work, good),
@@ -230,7 +228,11 @@ def test_a_call_starts_once_its_own_keys_are_ready():
 
 
 def test_a_raised_call_is_halved_down_to_the_bad_key():
-    run = Run(batched("all", 100), "b", answers=lambda w: answer(w, failing={"k=c42"} if w.node == "a" else (), raised=True)).go()
+    run = Run(
+        batched("all", 100),
+        "b",
+        answers=lambda w: answer(w, failing={"k=c42"} if w.node == "a" else (), raised=True),
+    ).go()
     sizes = run.calls("a")
     assert sizes[:3] == [100, 50, 50]
     assert all(small <= (big + 1) // 2 for big, small in zip(sizes, sizes[1:]) if small < big)
@@ -299,7 +301,9 @@ def test_keys_handed_back_run_later_and_none_twice():
 
 
 def test_failed_node_skips_what_reads_it_whole():
-    run = Run(batched(10, 20), "total", answers=lambda w: answer(w, failing={"k=c00"} if w.node == "a" else ())).go()
+    run = Run(
+        batched(10, 20), "total", answers=lambda w: answer(w, failing={"k=c00"} if w.node == "a" else ())
+    ).go()
     assert run.report.nodes["total"].skipped == ("upstream_failed", "depends on 'b', which failed")
     assert run.calls("total") == []
     assert run.report.nodes["b"].ran == 19

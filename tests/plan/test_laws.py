@@ -48,7 +48,9 @@ class Oracle:
         for value, version in returned.items():
             key = self.key(value)
             found["a", key] = self._hash(
-                code["a"], key, [("p", "source"), ("m", "keyed"), ("i", code["source"]), ("w", hash_text(version))]
+                code["a"],
+                key,
+                [("p", "source"), ("m", "keyed"), ("i", code["source"]), ("w", hash_text(version))],
             )
             found["b", key] = self._hash(
                 code["b"], key, [("p", "a"), ("m", "same_key"), ("r", found["a", key])]

@@ -35,7 +35,9 @@ class Planner:
 
     def fingerprints(self) -> dict[str, Fingerprint]:
         return {
-            node: Fingerprint(self.code.get(node, f"code of {node}"), {"function": self.code.get(node, "")}, "")
+            node: Fingerprint(
+                self.code.get(node, f"code of {node}"), {"function": self.code.get(node, "")}, ""
+            )
             for node in self.graph.nodes
         }
 
@@ -71,7 +73,9 @@ class Planner:
             plan = build_plan(replace(plan.inputs, keyed=keyed), plan)
         return plan
 
-    def run(self, *targets: str, fail: dict[str, set[str]] | None = None, **options: Any) -> dict[str, list[str]]:
+    def run(
+        self, *targets: str, fail: dict[str, set[str]] | None = None, **options: Any
+    ) -> dict[str, list[str]]:
         """Run a plan to its end in Python: node to the keys that ran. `fail`: node to keys that fail."""
         fail = fail or {}
         plan = build_plan(self.inputs(*targets, **options))
@@ -82,7 +86,9 @@ class Planner:
             for node_id, node_plan in plan.nodes.items():
                 if node_plan.state != "decided" or node_id in settled:
                     continue
-                running = node_plan.calls.join(node_plan.decision, on="key", how="left", maintain_order="left")
+                running = node_plan.calls.join(
+                    node_plan.decision, on="key", how="left", maintain_order="left"
+                )
                 for row in running.iter_rows(named=True):
                     if row["key"] in fail.get(node_id, ()):
                         continue
