@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import polars as pl
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from barca.model import Definition
     from barca.plan.inputs import Plan
     from barca.ports import Executor, LedgerReader, Listener
-    from barca.project.request import Batch, Selection, Target, Targets
+    from barca.project.request import Options, Target, Targets
     from barca.project.world import Request
 
 STORE = ".barca"
@@ -96,50 +96,31 @@ class Project:
         self,
         targets: Targets = None,
         *,
-        partition: Selection = None,
-        batch: Batch = None,
-        refresh: Targets = None,
-        refresh_all: bool = False,
-        cascade: bool = True,
         executor: str | Executor | None = None,
         progress: Listener | None = None,
+        **options: Unpack[Options],
     ) -> Result:
         """Compute what is stale of the targets and what they read.
 
         Args:
             targets: Names, ids or decorated functions; `None` is every asset and sensor.
-            partition: Dimension to a value or values; only these keys, of every node with the dimension.
-            batch: `all`, `none`, a number of keys, or a dict of node to one of these.
-            refresh: Nodes to run again whatever is stored.
-            refresh_all: Everything again.
-            cascade: Whether what reads a refreshed key runs again too.
             executor: Overrides the project's.
             progress: Receives events, beside the project's listener.
+            **options: See `request.Options`.
 
         Raises:
             UsageError: Something asked for does not exist; nothing was run.
             Cancelled: Interrupted; what had finished is kept.
         """
-        options = {
-            "partition": partition,
-            "batch": batch,
-            "refresh": refresh,
-            "refresh_all": refresh_all,
-            "cascade": cascade,
-        }
-        return self._run("get", targets, options, executor, progress)
+        return self._run("get", targets, executor, progress, options)
 
     def run(
         self,
         task: Target,
         *,
-        partition: Selection = None,
-        batch: Batch = None,
-        refresh: Targets = None,
-        refresh_all: bool = False,
-        cascade: bool = True,
         executor: str | Executor | None = None,
         progress: Listener | None = None,
+        **options: Unpack[Options],
     ) -> Result:
         """Run a task, after computing what is stale of what it reads. Arguments as for `get`.
 
@@ -147,34 +128,11 @@ class Project:
             UsageError: The target is no task; or as for `get`.
             Cancelled: Interrupted; what had finished is kept.
         """
-        options = {
-            "partition": partition,
-            "batch": batch,
-            "refresh": refresh,
-            "refresh_all": refresh_all,
-            "cascade": cascade,
-        }
-        return self._run("run", task, options, executor, progress)
+        return self._run("run", task, executor, progress, options)
 
-    def plan(
-        self,
-        targets: Targets = None,
-        *,
-        partition: Selection = None,
-        batch: Batch = None,
-        refresh: Targets = None,
-        refresh_all: bool = False,
-        cascade: bool = True,
-    ) -> Forecast:
+    def plan(self, targets: Targets = None, **options: Unpack[Options]) -> Forecast:
         """What `get` with the same arguments would do; nothing is executed or written."""
-        world, request = self._world(
-            targets,
-            partition=partition,
-            batch=batch,
-            refresh=refresh,
-            refresh_all=refresh_all,
-            cascade=cascade,
-        )
+        world, request = self._world(targets, options)
         plan = world.plan(world.freeze(request, predict=True))
         warnings = [*check_selection(plan), *self._warnings(plan)]
         return Forecast(plan, warnings, self.config.pool_size, self.config.capacity)
@@ -204,7 +162,7 @@ class Project:
     def status(self, targets: Targets = None) -> Status:
         """The state of the targets and what they read; of every node without targets."""
         everything = list(self.graph.nodes) if targets is None else targets
-        world, request = self._world(everything)
+        world, request = self._world(everything, {})
         plan = world.plan(world.freeze(request, predict=True))
         last = (
             world.reader.scan("materializations")
@@ -301,14 +259,14 @@ class Project:
     def _reader(self) -> LedgerReader:
         return self._ledger.reader()
 
-    def _world(self, targets: Targets, **options: Any) -> tuple[World, Request]:
+    def _world(self, targets: Targets, options: Options) -> tuple[World, Request]:
         """The world and the request; raises for what does not exist or does not load."""
         graph = self.graph
-        request = make_request(graph, _ids(graph), targets, **options)
+        request = make_request(graph, _ids(graph), targets, options)
         explicit, broken = evaluate_partitions(graph, graph.upstream(request.targets))
         if broken:
             graph = graph.without(broken)
-            request = make_request(graph, _ids(graph), targets, **options)
+            request = make_request(graph, _ids(graph), targets, options)
         world = World(
             graph=graph,
             reader=self._reader(),
@@ -330,11 +288,11 @@ class Project:
         self,
         command: str,
         targets: Targets,
-        options: dict[str, Any],
         executor: str | Executor | None,
         progress: Listener | None,
+        options: Options,
     ) -> Result:
-        world, request = self._world(targets, **options)
+        world, request = self._world(targets, options)
         if command == "run":
             _require_tasks(world.graph, request.targets)
         running = Running(

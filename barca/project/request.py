@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from barca.errors import SelectionError, UsageError, did_you_mean
 from barca.graph import short_name
@@ -119,24 +119,33 @@ def _grouping(value: int | str) -> BatchOverride:
     )
 
 
-def make_request(
-    graph: Graph,
-    ids: Mapping[int, NodeId],
-    targets: Targets,
-    *,
-    partition: Selection = None,
-    batch: Batch = None,
-    refresh: Targets = None,
-    refresh_all: bool = False,
-    cascade: bool = True,
-) -> Request:
+class Options(TypedDict, total=False):
+    """What may be asked of a run or a plan.
+
+    Keys:
+        partition: Dimension to a value or values; only these keys, of every node with the dimension.
+        batch: `all`, `none`, a number of keys, or a dict of node to one of these.
+        refresh: Nodes to run again whatever is stored.
+        refresh_all: Everything again.
+        cascade: Whether what reads a refreshed key runs again too; by default it does.
+    """
+
+    partition: Selection
+    batch: Batch
+    refresh: Targets
+    refresh_all: bool
+    cascade: bool
+
+
+def make_request(graph: Graph, ids: Mapping[int, NodeId], targets: Targets, options: Options) -> Request:
     """The request that these arguments mean.
 
     Raises:
         UsageError: Any of them is wrong, or a refreshed node is not in the targets' cone.
     """
     found = find_targets(graph, ids, as_list(targets))
-    refreshed = find_targets(graph, ids, as_list(refresh)) if refresh else ()
+    named = as_list(options.get("refresh"))
+    refreshed = find_targets(graph, ids, named) if named else ()
     cone = graph.upstream(found)
     for node_id in refreshed:
         if node_id not in cone:
@@ -148,9 +157,9 @@ def make_request(
             )
     return Request(
         targets=found,
-        selection=selection_of(partition),
-        batch=batch_of(graph, batch),
+        selection=selection_of(options.get("partition")),
+        batch=batch_of(graph, options.get("batch")),
         refresh=frozenset(refreshed),
-        refresh_all=refresh_all,
-        cascade=cascade,
+        refresh_all=options.get("refresh_all", False),
+        cascade=options.get("cascade", True),
     )
