@@ -197,17 +197,18 @@ def normalise_groups(groups: Any) -> tuple[tuple[Any, ...], ...]:
     seen: set[Any] = set()
     result = []
     for group in groups:
-        if isinstance(group, str | dict) or not hasattr(group, "__iter__") or not list(group):
+        listed = list(group) if hasattr(group, "__iter__") and not isinstance(group, str | dict) else []
+        if not listed:
             raise DefinitionError(
                 f"a group of batches(...) is a list with at least one key, not `{group!r}`",
                 code="batch",
                 remediation='write batches([["r1", "r2"], ["r3"]])',
             )
-        keys = tuple(_group_key(key) for key in group)
-        twice = next((key for key in keys if key in seen), None) or _first_twice(keys)
-        if twice is not None:
+        keys = tuple(_group_key(key) for key in listed)
+        if len(set(keys)) < len(keys) or not seen.isdisjoint(keys):
+            twice = next((key for key in keys if key in seen), _first_twice(keys))
             raise DefinitionError(
-                f"the key `{twice}` stands in two groups of batches(...)",
+                f"the key `{twice}` stands in batches(...) twice",
                 code="batch",
                 remediation="a key runs in one call; keep it in one group",
             )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from barca.errors import DefinitionError, did_you_mean
 from barca.model import Collect, Definition, PartitionsFrom
@@ -196,9 +197,15 @@ def _shape(annotation: Any) -> str | None:
     if isinstance(annotation, str):
         return "scalar" if annotation in _SCALARS else None
     origin = get_origin(annotation) or annotation
-    if not isinstance(origin, type):  # unions, type variables, NewType, Literal, Annotated
-        shapes = {_shape(member) for member in get_args(annotation) if isinstance(member, type)}
+    if origin is Literal:
+        return "scalar"
+    if origin is Annotated:
+        return _shape(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        shapes = {_shape(member) for member in get_args(annotation) if member is not type(None)}
         return shapes.pop() if len(shapes) == 1 else None
+    if not isinstance(origin, type):
+        return None  # type variables and the like say nothing
     if issubclass(origin, str | bytes):
         return "scalar"
     if issubclass(origin, Sequence) or issubclass(list, origin):
