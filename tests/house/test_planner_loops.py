@@ -20,11 +20,13 @@ GIVES_A_FRAME = frozenset(
     "get_column get_columns to_series select filter with_columns sort unique join group_by agg collect head tail "
     "drop_nulls bottom_k top_k explode".split()
 )
-CONSUMES = frozenset("list tuple set frozenset dict sorted zip enumerate map filter sum any all min max".split())
+CONSUMES = frozenset(
+    "list tuple set frozenset dict sorted zip enumerate map filter sum any all min max".split()
+)
 
 ALLOWED = {
     ("needs.py", "packs_read", "to_list"): "distinct packs, a few for each call that wrote them",
-    ("changed.py", "_mapped", "loop"): "distinct old hashes, one for each edit of code or environment",
+    ("changed.py", "_named", "loop"): "distinct old hashes, one for each edit of code or environment",
     ("explain.py", "summarise", "tuple()"): "a preview, cut to PREVIEW keys before it is taken out",
 }
 

@@ -97,7 +97,9 @@ def run_page(page: Path, directory: Path) -> None:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=str(page.relative_to(ROOT)), marks=[pytest.mark.slow] if page.name in SLOW else [])
+        pytest.param(
+            page, id=str(page.relative_to(ROOT)), marks=[pytest.mark.slow] if page.name in SLOW else []
+        )
         for page in PAGES
         if GENERATED not in page.parents  # signatures, to be read only
     ],
