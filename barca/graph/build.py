@@ -129,17 +129,18 @@ class _Resolver:
     ) -> None:
         self._by_id = by_id
         self._names = names
-        self._by_place = {
-            (definition.file, definition.function.__qualname__): node_id
-            for node_id, definition in by_id.items()
-        }
+        places: dict[tuple[str, str], list[NodeId]] = {}
+        for node_id, definition in by_id.items():
+            places.setdefault(_place(definition), []).append(node_id)
+        # functions that one factory made share a place, which then says nothing
+        self._by_place = {place: found[0] for place, found in places.items() if len(found) == 1}
         self._lost = lost
 
     def resolve(self, node_id: NodeId, ref: Definition[..., Any] | NodeId) -> NodeId:
         """The id of an input of `node_id`: by object, by place in a file (a module imported twice), by id."""
         definition = self._by_id[node_id]
         if isinstance(ref, Definition):
-            found = self._names.get(id(ref)) or self._by_place.get((ref.file, ref.function.__qualname__))
+            found = self._names.get(id(ref)) or self._by_place.get(_place(ref))
             name = ref.name or ref.function.__qualname__
         else:
             known = [*self._by_id, *self._lost]
@@ -285,6 +286,10 @@ class _Resolver:
         return DefinitionError(
             message, node=node_id, file=definition.file, line=definition.line, remediation=remediation
         )
+
+
+def _place(definition: Definition[..., Any]) -> tuple[str, str]:
+    return definition.file, definition.function.__qualname__
 
 
 def _parameters(definition: Definition[..., Any]) -> Mapping[str, inspect.Parameter]:

@@ -1,0 +1,62 @@
+"""The error tree: kinds, fields, texts, and crossing process boundaries."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+from barca import errors
+from barca.errors import BarcaError, DefinitionError, StepFailed, did_you_mean
+
+KINDS = {
+    "UsageError": "usage",
+    "DefinitionError": "usage",
+    "LoadError": "usage",
+    "SelectionError": "usage",
+    "StepFailed": "step_failed",
+    "OutputError": "step_failed",
+    "InputError": "step_failed",
+    "SinkError": "step_failed",
+    "StoreError": "infra",
+    "FragmentError": "infra",
+    "LedgerError": "infra",
+    "Cancelled": "cancelled",
+}
+
+
+def tree(root: type[BarcaError] = BarcaError) -> Iterator[type[BarcaError]]:
+    for child in root.__subclasses__():
+        yield child
+        yield from tree(child)
+
+
+def test_every_error_has_a_kind_and_stands_in_the_drawing():
+    assert {error.__name__: error.kind for error in tree()} == KINDS
+    for name in KINDS:
+        assert name in errors.__doc__
+    assert len({error.default_code for error in tree()}) == len(KINDS)
+
+
+@pytest.mark.parametrize("error_type", sorted(tree(), key=lambda each: each.__name__))
+def test_errors_pickle_whole(error_type: type[BarcaError]):
+    fields = {"code": "c", "remediation": "r", "node": "n", "key": "k", "traceback": "t", "file": "f", "line": 3}
+    for error in (error_type("m", **fields), error_type("m")):
+        twin = pickle.loads(pickle.dumps(error))
+        assert type(twin) is error_type
+        assert twin.fields() == error.fields()
+        assert (twin.message, str(twin)) == (error.message, str(error))
+
+
+def test_text_has_place_message_and_hint():
+    assert str(DefinitionError("m", file="p.py", line=3, remediation="r")) == "p.py:3: m\nhint: r"
+    assert str(StepFailed("m")) == "m"
+    assert StepFailed("m").fields() == {"code": "step_failed"}
+
+
+def test_did_you_mean():
+    assert did_you_mean("retrys", ["retries", "env"]) == "did you mean `retries`? valid: `retries`, `env`"
+    assert did_you_mean("zzz", ["retries"]) == "valid: `retries`"
+    assert did_you_mean("x", []) == "there are none"
+    assert did_you_mean("x", (str(n) for n in range(20)), limit=2) == "valid: `0`, `1` and 18 more"
