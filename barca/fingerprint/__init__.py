@@ -67,7 +67,7 @@ class Fingerprinter:
         order, edges = components.walk(roots)
         labels = components.labelled(order)
         arguments = hash_fields(components.argument_fields(definition))
-        parts = {label: node.own for label, node in labels.items()} | {"arguments": arguments}
+        parts = {label: node.own for label, node in labels} | {"arguments": arguments}
         if not order:
             parts["function"] = hash_fields([("external", name) for name in externals])
         return Fingerprint(

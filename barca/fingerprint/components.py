@@ -96,8 +96,9 @@ def definition_hash(
     return hash_fields(fields)
 
 
-def labelled(order: Sequence[CodeNode]) -> dict[str, CodeNode]:
+def labelled(order: Sequence[CodeNode]) -> list[tuple[str, CodeNode]]:
     """Each node under a label of its own; the first is `function`, its defaults and closure go unnamed."""
+    found: list[tuple[str, CodeNode]] = []
     labels: dict[str, CodeNode] = {}
     short: dict[int, str] = {}
     for node in order[:1]:
@@ -109,22 +110,27 @@ def labelled(order: Sequence[CodeNode]) -> dict[str, CodeNode]:
         while label in labels and labels[label].own != node.own:
             number += 1
             label = f"{base} ({number})"
-        labels[label] = node
-    return labels
+        labels.setdefault(label, node)
+        found.append((label, node))
+    return found
 
 
-def source_text(labels: dict[str, CodeNode]) -> str:
+def source_text(labels: Sequence[tuple[str, CodeNode]]) -> str:
     """Readable source: the function, then every other component under its label, sorted."""
-    names = sorted(labels, key=lambda label: (label != "function", label))
-    return "\n\n".join(f"# {name}\n{labels[name].text}" for name in names)
+    texts = {label: node.text for label, node in labels}
+    names = sorted(texts, key=lambda label: (label != "function", label))
+    return "\n\n".join(f"# {name}\n{texts[name]}" for name in names)
 
 
 def warnings(
-    definition: Definition[..., Any], node_id: str, labels: dict[str, CodeNode], targets: Iterable[Target]
+    definition: Definition[..., Any],
+    node_id: str,
+    labels: Sequence[tuple[str, CodeNode]],
+    targets: Iterable[Target],
 ) -> tuple[str, ...]:
     """What could not be followed and what is read undeclared, sorted, each naming the node."""
     found = {f"`{node_id}`: {text}" for target in targets if (text := getattr(target, "warning", None))}
-    for label, node in labels.items():
+    for label, node in labels:
         where = f"`{node_id}`" if label == "function" else f"`{node_id}`, {label}"
         found |= {f"{where}: {text}" for text in node.warnings}
         for name in node.reads:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barca.fingerprint import locate
-from barca.fingerprint.live import Home, LiveResolver, Place, module_path
+from barca.fingerprint.live import Home, LiveResolver, Namespace, Place, module_path
 from barca.fingerprint.nodes import CodeNode, External, NodeKind, Target, fill, note, note_external
 from barca.fingerprint.normalise import HIDDEN, Decorated, is_sensitive, looks_secret
 from barca.fingerprint.sources import session_cells
@@ -54,6 +54,7 @@ class Cone:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.static = StaticCone(project, self._later)
+        self.namespaces: dict[str, Namespace] = {}
         self._pending: deque[tuple[CodeNode, Callable[[], object]]] = deque()
         self._targets: dict[int, tuple[object, Target]] = {}
         self._constants: dict[tuple[str, int, int], tuple[object, CodeNode]] = {}
@@ -142,6 +143,8 @@ class Cone:
         for candidate in candidates:
             parts = candidate if isinstance(candidate, list | tuple) else (candidate,)
             for part in parts:
+                if isinstance(part, types.FunctionType) and locate.is_generated(part):
+                    continue
                 if part is not None and is_reference(part) and not isinstance(part, types.ModuleType):
                     nodes |= {id(node): node for node in _nodes(self.follow(part))}
         return tuple(nodes.values())

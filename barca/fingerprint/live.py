@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import os
 import sys
 import types
@@ -64,6 +65,8 @@ class Follower(Protocol):
 
     project: Project
     static: StaticCone
+    namespaces: dict[str, Namespace]
+    """Globals of loaded modules by file, as they were found."""
 
     def follow(self, value: Any, kind: NodeKind = "helper") -> Target:
         """The node of a function, class, module or definition."""
@@ -174,10 +177,22 @@ class LiveResolver:
             return found
         path, name = found
         source = self._project.source(path)
-        space = place.namespace if path == place.path or source is None else _namespace(path, place)
+        space = self._namespace(path)
         if source is None or space is None:
             return None
         return Home(name, Place(path, space), source, tuple(source.bindings.get(name, ())))
+
+    def _namespace(self, path: str) -> Namespace | None:
+        """The globals of the loaded module of a file; cells all share the namespace at hand."""
+        if path == self._place.path or self._project.origin(path) == "session":
+            return self._place.namespace
+        known = self._follower.namespaces
+        if path not in known:
+            for module in list(sys.modules.values()):
+                file = getattr(module, "__file__", None)
+                if isinstance(file, str) and file.endswith(Path(path).name) and module_path(module) == path:
+                    known[path] = vars(module)
+        return known.get(path)
 
 
 def module_path(module: types.ModuleType) -> str:
@@ -186,14 +201,9 @@ def module_path(module: types.ModuleType) -> str:
     if not isinstance(path, str):
         paths = list(getattr(module, "__path__", ()))
         path = paths[0] if paths else ""
-    return os.path.realpath(path) if path else ""
+    return _real(path) if path else ""
 
 
-def _namespace(path: str, place: Place) -> Namespace | None:
-    """The globals of the loaded module of a file."""
-    if not Path(path).exists():
-        return place.namespace
-    for module in list(sys.modules.values()):
-        if isinstance(getattr(module, "__file__", None), str) and module_path(module) == path:
-            return vars(module)
-    return None
+@functools.cache
+def _real(path: str) -> str:
+    return os.path.realpath(path)

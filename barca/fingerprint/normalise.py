@@ -137,21 +137,23 @@ def decorators(node: ast.AST) -> list[ast.expr]:
 
 def readable(node: ast.AST) -> str:
     """The tree as Python source, without docstrings and with secret-looking literals hidden."""
-    return ast.unparse(ast.fix_missing_locations(_Reader().visit(copy.deepcopy(node))))
+    return ast.unparse(_shown(node))
 
 
-class _Reader(ast.NodeTransformer):
-    """Drops docstrings and hides texts that a secret-looking name stands for."""
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        _hide_named(node)
-        self.generic_visit(node)
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = _statements(body) or [ast.Pass()]  # type: ignore[attr-defined]
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and holds_password(node.value):
-            return ast.Constant(HIDDEN)
-        return node
+def _shown(value: Any) -> Any:
+    """A twin of the tree without docstrings, and without texts that a secret-looking name stands for."""
+    if isinstance(value, list):
+        return [_shown(item) for item in value]
+    if not isinstance(value, ast.AST):
+        return HIDDEN if isinstance(value, str) and holds_password(value) else value
+    twin: Any = type(value)()
+    if isinstance(value, ast.stmt):
+        twin.lineno = value.lineno  # `unparse` asks statements for it
+    for name, part in ast.iter_fields(value):
+        is_block = name == "body" and isinstance(part, list)
+        setattr(twin, name, (_shown(_statements(part)) or [ast.Pass()]) if is_block else _shown(part))
+    _hide_named(twin)
+    return twin
 
 
 def _hide_named(node: ast.AST) -> None:

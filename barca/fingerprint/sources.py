@@ -7,9 +7,9 @@ import functools
 import hashlib
 import importlib.machinery
 import linecache
-import os
 import sys
 import sysconfig
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -47,6 +47,7 @@ class SourceFile:
         lambdas: Line to the lambdas that begin there.
         bindings: Module-level name to the statements that bind or fill it, in order.
         stars: `from x import *` statements.
+        touched: Names that some function may assign to or fill, by a quick look.
     """
 
     path: str
@@ -55,6 +56,7 @@ class SourceFile:
     lambdas: dict[int, list[ast.Lambda]] = field(default_factory=dict)
     bindings: dict[str, list[ast.stmt]] = field(default_factory=dict)
     stars: list[ast.ImportFrom] = field(default_factory=list)
+    touched: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._index(self.tree, "")
@@ -78,6 +80,7 @@ class SourceFile:
         while stack:
             node, prefix = stack.pop()
             inner = prefix
+            self._touch(node)
             if isinstance(node, ast.Lambda):
                 self.lambdas.setdefault(node.lineno, []).append(node)
                 inner = f"{prefix}<lambda>.<locals>."
@@ -85,6 +88,12 @@ class SourceFile:
                 self.definitions.setdefault(prefix + node.name, []).append(node)
                 inner = f"{prefix}{node.name}." + ("" if isinstance(node, ast.ClassDef) else "<locals>.")
             stack += [(child, inner) for child in reversed(list(ast.iter_child_nodes(node)))]
+
+    def _touch(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Global):
+            self.touched.update(node.names)
+        elif isinstance(node, ast.Subscript | ast.Attribute) and _may_write(node):
+            self.touched.update(_root_name(node))
 
     def _bind(self, statement: ast.stmt) -> None:
         for name in dict.fromkeys(_bound_names(statement)):
@@ -135,6 +144,10 @@ def _bound_names(statement: ast.stmt) -> Iterator[str]:
                 yield from _root_name(node)
 
 
+def _may_write(node: ast.Subscript | ast.Attribute) -> bool:
+    return not isinstance(node.ctx, ast.Load) or (isinstance(node, ast.Attribute) and node.attr in MUTATORS)
+
+
 def _root_name(node: ast.AST) -> Iterator[str]:
     while isinstance(node, ast.Subscript | ast.Attribute):
         node = node.value
@@ -142,23 +155,43 @@ def _root_name(node: ast.AST) -> Iterator[str]:
         yield node.id
 
 
-_parsed: dict[str, tuple[tuple[int, int], SourceFile | None]] = {}
-_cells: dict[tuple[str, str], SourceFile | None] = {}
+TRUSTED_AGE_SECONDS = 2.0
+"""A file that was older than this when it was read is unchanged while its time and size are; of a younger one
+the content is compared, since file systems stamp times too coarsely to tell two quick edits apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    stamp: tuple[int, int]
+    digest: bytes
+    settled: bool
+    source: SourceFile | None
+
+
+_parsed: dict[str, _Parsed] = {}
+_cells: dict[tuple[str, bytes], SourceFile | None] = {}
 
 
 def parse_file(path: str) -> SourceFile | None:
-    """The file parsed, once per content (path, time and size); `None` if it cannot be read or parsed."""
+    """The file parsed, once per content; `None` if it cannot be read or parsed."""
+    known = _parsed.get(path)
     try:
         status = Path(path).stat()
         stamp = (status.st_mtime_ns, status.st_size)
-        known = _parsed.get(path)
-        if known is not None and known[0] == stamp:
-            return known[1]
-        source = _parse(path, Path(path).read_bytes())
+        if known is not None and known.settled and known.stamp == stamp:
+            return known.source
+        content = Path(path).read_bytes()
     except OSError:
         return None
-    _parsed[path] = (stamp, source)
+    digest = _digest(content)
+    source = known.source if known is not None and known.digest == digest else _parse(path, content)
+    settled = time.time() - status.st_mtime > TRUSTED_AGE_SECONDS
+    _parsed[path] = _Parsed(stamp, digest, settled, source)
     return source
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def parse_cell(name: str) -> SourceFile | None:
@@ -166,7 +199,7 @@ def parse_cell(name: str) -> SourceFile | None:
     text = "".join(linecache.getlines(name))
     if not text:
         return None
-    key = (name, hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest())
+    key = (name, _digest(text.encode("utf-8", "surrogatepass")))
     if key not in _cells:
         _cells[key] = _parse(name, text)
     return _cells[key]
@@ -211,6 +244,7 @@ class Project:
     root: str
     _folders: list[str] = field(default_factory=list)
     _origins: dict[str, Origin] = field(default_factory=dict)
+    _sources: dict[str, SourceFile | None] = field(default_factory=dict)
     _modules: dict[tuple[str, str], str | None] = field(default_factory=dict)
 
     def origin(self, path: str) -> Origin:
@@ -260,8 +294,12 @@ class Project:
         return real.relative_to(home).as_posix() if home is not None else real.name
 
     def source(self, path: str) -> SourceFile | None:
-        """The parsed file or cell, or `None`."""
-        return parse_cell(path) if self.origin(path) == "session" else parse_file(os.path.realpath(path))
+        """The parsed file or cell as it was when first asked for, or `None`."""
+        if self.origin(path) == "session":
+            return parse_cell(path)
+        if path not in self._sources:
+            self._sources[path] = parse_file(str(Path(path).resolve()))
+        return self._sources[path]
 
     def find_module(self, name: str, level: int, importer: str) -> str | None:
         """The project file that an import means, found without importing anything.

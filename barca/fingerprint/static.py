@@ -143,11 +143,13 @@ class StaticCone:
 
     def written(self, source: SourceFile) -> set[str]:
         """Module-level names that functions of the file assign to or fill."""
+        if not source.touched:
+            return set()
         if id(source) not in self._written:
             names: set[str] = set()
             for definitions in source.definitions.values():
                 for definition in definitions:
-                    names |= analyse(definition).written
+                    names |= analyse(definition).written & source.touched
             self._written[id(source)] = (source, names)
         return self._written[id(source)][1]
 
