@@ -7,6 +7,7 @@ float, str, and lists and str-keyed dicts of those, none of them a subclass.
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 _SCALARS: Final = frozenset((type(None), bool, int, float, str))
 _CHUNK: Final = 20_000
 _MARK: Final = "\0barca"
+_CUT: Final = ',"\\u0000barca",'
 _FAITHFUL: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
 _CANONICAL: Final = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), check_circular=False, sort_keys=True, allow_nan=False
@@ -47,7 +49,7 @@ def faithful_texts(values: Sequence[Any]) -> list[str | None]:
 def canonical_texts(values: Sequence[Any]) -> list[str | None]:
     """The canonical JSON of each value: keys sorted at every level, no whitespace, characters as they are.
 
-    `None` where `plain` says why it cannot be written.
+    `None` where it cannot be written; `why_not_canonical` says why.
     """
     plains: list[Any] = []
     for value in values:
@@ -63,7 +65,7 @@ def canonical_texts(values: Sequence[Any]) -> list[str | None]:
 
 
 def plain(value: Any, path: str = "") -> Any:
-    """The faithful value that JSON would make of it: tuples as lists, int keys as text, subclasses as their base.
+    """The faithful value that JSON makes of it: tuples are lists, int keys text, subclasses their base.
 
     Raises:
         NotPlain: It holds something else.
@@ -83,20 +85,41 @@ def plain(value: Any, path: str = "") -> Any:
     raise NotPlain(path, f"a {type(value).__qualname__} is not JSON")
 
 
-def finite(value: Any, path: str = "") -> None:
-    """Make sure that a faithful value holds no NaN and no infinity.
+def plain_text(value: Any) -> str:
+    """The JSON text of a value that `plain` accepts; NaN as Python's JSON writes it.
 
     Raises:
-        NotPlain: It does.
+        NotPlain: It is not such a value, an integer has too many digits, or the nesting is too deep.
     """
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):  # noqa: PLR0124
+    try:
+        text = _text(_FAITHFUL, plain(value))
+    except RecursionError:
+        text = None
+    if text is None:
+        raise NotPlain("", "a number is too long or the nesting too deep for JSON")
+    return text
+
+
+def why_not_canonical(value: Any) -> NotPlain:
+    """Why `canonical_texts` has no text for a value."""
+    try:
+        _finite(plain(value))
+    except NotPlain as error:
+        return error
+    except RecursionError:
+        pass
+    return NotPlain("", "a number is too long or the nesting too deep for JSON")
+
+
+def _finite(value: Any, path: str = "") -> None:
+    if isinstance(value, float) and not math.isfinite(value):
         raise NotPlain(path, f"JSON has no number `{value}`")
     if isinstance(value, list):
         for position, item in enumerate(value):
-            finite(item, f"{path}[{position}]")
+            _finite(item, f"{path}[{position}]")
     if isinstance(value, dict):
         for key, item in value.items():
-            finite(item, f'{path}["{key}"]')
+            _finite(item, f'{path}["{key}"]')
 
 
 def _plain_dict(value: dict[Any, Any], path: str) -> dict[str, Any]:
@@ -112,19 +135,11 @@ def _plain_dict(value: dict[Any, Any], path: str) -> dict[str, Any]:
 
 
 def _encodable(text: str, path: str) -> str:
-    if not _is_text(text):
-        raise NotPlain(path, "the text holds half of a surrogate pair, which UTF-8 cannot write")
-    return text
-
-
-def _is_text(text: str) -> bool:
-    if text.isascii():
-        return True
     try:
         text.encode()
     except UnicodeEncodeError:
-        return False
-    return True
+        raise NotPlain(path, "the text holds half a surrogate pair, which UTF-8 cannot write") from None
+    return text
 
 
 def _is_faithful(value: Any) -> bool:
@@ -136,18 +151,17 @@ def _is_faithful(value: Any) -> bool:
 
 def _all_plain(value: Any) -> bool:
     kind = type(value)
-    if kind is str:
-        return _is_text(value)
-    if kind in _SCALARS:
-        return True
     if kind is dict:
-        for key, item in value.items():
-            if type(key) is not str or not _all_plain(item) or not _is_text(key):
+        for key, item in value.items():  # a loop, not all(...): this runs for every value of every call
+            if type(key) is not str or (type(item) not in _SCALARS and not _all_plain(item)):
                 return False
         return True
     if kind is list:
-        return all(map(_all_plain, value))
-    return False
+        for item in value:  # noqa: SIM110
+            if type(item) not in _SCALARS and not _all_plain(item):
+                return False
+        return True
+    return kind in _SCALARS
 
 
 _REFUSED: Final = object()
@@ -168,15 +182,17 @@ def _chunk(encoder: json.JSONEncoder, values: Sequence[Any]) -> list[str | None]
     """
     marked: list[Any] = [_MARK] * (2 * len(values) - 1)
     marked[::2] = values
-    try:
-        pieces: list[str | None] = [*encoder.encode(marked)[1:-1].split(f',"\\u0000{_MARK[1:]}",')]
-    except (ValueError, RecursionError):
-        pieces = []
+    joined = _text(encoder, marked)
+    pieces: list[str | None] = [] if joined is None else [*joined[1:-1].split(_CUT)]
     return pieces if len(pieces) == len(values) else [_text(encoder, value) for value in values]
 
 
 def _text(encoder: json.JSONEncoder, value: Any) -> str | None:
+    """The JSON text, `None` where it cannot be written: numbers JSON lacks, half surrogate pairs, depth."""
     try:
-        return encoder.encode(value)
+        text = encoder.encode(value)
+        if not text.isascii():
+            text.encode()
     except (ValueError, RecursionError):
         return None
+    return text

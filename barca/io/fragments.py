@@ -1,0 +1,385 @@
+"""Results of calls as fragments: tables split by key, and values key by key.
+
+`pack_table` stores the table that a batched call returned for all its keys; `pack_values` stores what
+one-key calls returned, or the values of a batched call's dict. Both give a frame of `schemas.FRAGMENTS`.
+Keyed sources are in `barca.io.keyed`, reading is in `barca.io.scans` and `barca.io.values`.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from barca.errors import OutputError, did_you_mean
+from barca.io.keyed import pack_keyed, read_keyed
+from barca.io.packing import Shelf, write_rows, write_values
+from barca.io.plain import NotPlain, faithful_texts, plain_text
+from barca.io.scans import scan_fragments
+from barca.io.tables import is_table, text_form, to_frame, unstorable
+from barca.partitions import display_text
+from barca.schemas import FRAGMENTS, KEY, dimension, empty
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from barca._typing import Engine, NodeId, Serializer
+    from barca.ports import PackStore
+
+__all__ = ["pack_keyed", "pack_table", "pack_values", "read_keyed", "scan_fragments"]
+
+_SHOWN = 5
+_FIX_TYPE = "return a table, a JSON value, or something that pickle can write"
+
+
+# --- tables over all keys of a call -----------------------------------------------------------------
+
+
+def pack_table(
+    store: PackStore,
+    path: str,
+    node: NodeId,
+    table: Any,
+    keys: pl.DataFrame,
+    dimensions: Sequence[str],
+    *,
+    engine: Engine = "in-memory",
+) -> pl.DataFrame:
+    """Store a table over all keys of a batched call as one pack, split by its dimension columns.
+
+    Rows belong to the key whose values equal the string forms of their dimension columns. Those columns are
+    stored as String.
+
+    Args:
+        store: Receives the pack.
+        path: Of the pack, relative to the store, `.parquet` at its end.
+        node: Node id.
+        table: A table of Polars, Arrow, pandas or DuckDB.
+        keys: `schemas.WORK_KEYS` with `dim:` columns: the call's keys.
+        dimensions: The node's dimensions, declared order.
+        engine: Collects a LazyFrame.
+
+    Returns:
+        `schemas.FRAGMENTS`, one row per key of the call; keys without rows have `rows = 0`.
+
+    Raises:
+        OutputError: A dimension has no column, a row is of no key of the call, a column cannot be stored, or
+            the table could not be computed.
+    """
+    shelf = Shelf.of(store, path, node, keys, dimensions, engine)
+    try:
+        frame = to_frame(table, engine)
+    except Exception as error:
+        raise _not_computed(node, None, table, error) from error
+    if reason := unstorable(frame.schema):
+        raise _unstorable(node, None, *reason)
+    owner = _owners(shelf, frame)
+    return write_rows(shelf, frame.drop(dimensions), owner, frame.columns)
+
+
+def _owners(shelf: Shelf, frame: pl.DataFrame) -> pl.Series:
+    """The position of each row's key on the shelf.
+
+    Raises:
+        OutputError: A dimension has no column, or rows are of no key of the call.
+    """
+    if not shelf.dimensions:
+        return pl.repeat(0, frame.height, dtype=pl.UInt32, eager=True)
+    texts = frame.select(
+        _key_text(shelf.node, frame.schema, name).alias(dimension(name)) for name in shelf.dimensions
+    )
+    by = texts.columns
+    places = shelf.keys.select(by).with_row_index("owner")
+    owner = texts.join(places, on=by, how="left", maintain_order="left").get_column("owner")
+    if owner.null_count():
+        raise _extra_keys(shelf, frame.schema, texts.filter(owner.is_null()))
+    return owner
+
+
+def _key_text(node: NodeId, schema: pl.Schema, name: str) -> pl.Expr:
+    if name not in schema:
+        raise OutputError(
+            f"`{node}` returned a table without a column `{name}`, by which its rows would be told apart",
+            code="no_dimension_column",
+            node=node,
+            remediation=f"keep the dimension as a column; {did_you_mean(name, schema.names())}",
+        )
+    text = text_form(name, schema[name])
+    if text is None:
+        raise OutputError(
+            f"`{node}` returned a table whose column `{name}` holds no keys but values of {schema[name]}",
+            code="dimension_type",
+            node=node,
+            remediation=f"let `{name}` hold the keys of the call, as strings or as what they were made of",
+        )
+    return text
+
+
+def _extra_keys(shelf: Shelf, schema: pl.Schema, extra: pl.DataFrame) -> OutputError:
+    distinct = extra.unique(maintain_order=True)
+    shown = [
+        ",".join(
+            f"{name}={'null' if value is None else value}" for name, value in zip(names, row, strict=True)
+        )
+        for names in [shelf.dimensions]
+        for row in distinct.head(_SHOWN).iter_rows()
+    ]
+    more = f" and {distinct.height - _SHOWN} more" if distinct.height > _SHOWN else ""
+    types = ", ".join(f"`{name}` is {schema[name]}" for name in shelf.dimensions)
+    valid = ", ".join(f"`{display_text(key)}`" for key in shelf.keys.get_column(KEY).head(_SHOWN))
+    return OutputError(
+        f"`{shelf.node}` returned {extra.height} rows for no key of the call: {', '.join(shown)}{more}",
+        code="extra_key",
+        node=shelf.node,
+        remediation=(
+            f"return rows of the call's {shelf.keys.height} keys only, such as {valid}; values are matched "
+            f"by their string form ({types})"
+        ),
+    )
+
+
+# --- values, key by key -----------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """Results of a call by how they are stored: the positions of their keys, and their forms."""
+
+    texts: dict[int, str] = field(default_factory=dict)
+    blobs: dict[int, bytes] = field(default_factory=dict)
+    frames: dict[int, pl.DataFrame] = field(default_factory=dict)
+    failures: dict[int, OutputError] = field(default_factory=dict)
+
+
+def pack_values(
+    store: PackStore,
+    path: str,
+    node: NodeId,
+    values: Sequence[tuple[str, Any]],
+    keys: pl.DataFrame,
+    dimensions: Sequence[str],
+    *,
+    serializer: Serializer | None = None,
+    engine: Engine = "in-memory",
+) -> tuple[pl.DataFrame, list[tuple[str, OutputError]]]:
+    """Store one value per key, in one pack per format and table schema.
+
+    Tables become `table` fragments, faithful plain values `json`, everything else `pickle`, unless
+    `serializer` says which. A table's column that is named like a dimension is shared with the dimension's;
+    it must hold the key's value in every row.
+
+    Args:
+        store: Receives the packs.
+        path: Of the first pack, relative to the store, `.parquet` at its end; further ones are numbered.
+        node: Node id.
+        values: Key (Hive form) and value, each key once and among `keys`.
+        keys: `schemas.WORK_KEYS` with `dim:` columns.
+        dimensions: The node's dimensions, declared order.
+        serializer: Forces a format.
+        engine: Collects LazyFrames.
+
+    Returns:
+        `schemas.FRAGMENTS` of the keys that are stored, and the keys that cannot be, each with its error.
+
+    Raises:
+        OutputError: Parquet refused a whole pack.
+    """
+    shelf = Shelf.of(store, path, node, keys, dimensions, engine)
+    names = shelf.keys.get_column(KEY).to_list()
+    places = {key: position for position, key in enumerate(names)}
+    given = [(places[key], value) for key, value in values]
+    given.sort(key=lambda pair: pair[0])
+    results = _sort_out(shelf, names, given, serializer)
+    packs: list[pl.DataFrame] = []
+    for kind, dtype, payload in (("json", pl.String, results.texts), ("pickle", pl.Binary, results.blobs)):
+        if payload:
+            positions = pl.Series(list(payload), dtype=pl.UInt32)
+            column = pl.Series(list(payload.values()), dtype=dtype)
+            packs.append(write_values(shelf.numbered(len(packs)).of_keys(positions), kind, column))
+    for frames in _by_schema(results.frames):
+        packs += _pack_frames(shelf.numbered(len(packs)), frames, results.failures)
+    failures = [(names[position], results.failures[position]) for position in sorted(results.failures)]
+    return pl.concat(packs) if packs else empty(FRAGMENTS), failures
+
+
+def _sort_out(
+    shelf: Shelf, names: Sequence[str], given: Sequence[tuple[int, Any]], serializer: Serializer | None
+) -> _Sorted:
+    """Find each value's form, its JSON text, pickle or frame; what has none is a failure."""
+    results = _Sorted()
+    texts: Sequence[str | None] = [None] * len(given)
+    if serializer is None:
+        texts = faithful_texts([value for _, value in given])
+    for (position, value), text in zip(given, texts, strict=True):
+        if text is not None:
+            results.texts[position] = text
+            continue
+        try:
+            _place(results, position, value, shelf, names[position], serializer)
+        except OutputError as error:
+            results.failures[position] = error
+    return results
+
+
+def _place(
+    results: _Sorted, position: int, value: Any, shelf: Shelf, key: str, serializer: Serializer | None
+) -> None:
+    node = shelf.node
+    if serializer == "json":
+        results.texts[position] = _forced_text(node, key, value)
+    elif serializer != "pickle" and is_table(value):
+        try:
+            frame = to_frame(value, shelf.engine)
+        except Exception as error:
+            raise _not_computed(node, key, value, error) from error
+        if reason := unstorable(frame.schema):
+            raise _unstorable(node, key, *reason)
+        results.frames[position] = frame
+    elif serializer == "table":
+        raise OutputError(
+            f'`{node}` returned {_a(value)} for {_of(key)}, but `serializer="table"` takes tables',
+            code="not_a_table",
+            node=node,
+            key=display_text(key),
+            remediation="return a Polars, Arrow, pandas or DuckDB table, or leave out `serializer`",
+        )
+    else:
+        try:
+            results.blobs[position] = pickle.dumps(value, protocol=5)
+        except Exception as error:
+            raise _unpicklable(node, key, value, error) from error
+
+
+def _forced_text(node: NodeId, key: str, value: Any) -> str:
+    try:
+        return plain_text(value)
+    except NotPlain as error:
+        where = f"value{error.path}"
+        raise OutputError(
+            f'`{node}` returned for {_of(key)} what `serializer="json"` cannot write: '
+            f"at `{where}`, {error.why}",
+            code="not_json",
+            node=node,
+            key=display_text(key),
+            remediation="return None, bool, int, float, str, and lists and dicts of them",
+        ) from error
+
+
+# --- tables, one per key ----------------------------------------------------------------------------
+
+
+def _by_schema(frames: Mapping[int, pl.DataFrame]) -> list[dict[int, pl.DataFrame]]:
+    groups: dict[Any, dict[int, pl.DataFrame]] = {}
+    for position, frame in frames.items():
+        groups.setdefault(tuple(frame.schema.items()), {})[position] = frame
+    return list(groups.values())
+
+
+def _pack_frames(
+    shelf: Shelf,
+    frames: Mapping[int, pl.DataFrame],
+    failures: dict[int, OutputError],
+) -> list[pl.DataFrame]:
+    """Write frames of one schema as one pack; keys whose shared dimension column disagrees fail.
+
+    Returns:
+        The pack's `schemas.FRAGMENTS`; an empty list when every key failed.
+    """
+    heights = [frame.height for frame in frames.values()]
+    ordinal = pl.int_range(len(heights), dtype=pl.UInt32, eager=True)
+    owner = ordinal.gather(ordinal.repeat_by(pl.Series(heights)).explode(empty_as_null=False))
+    table = _stacked(list(frames.values()))
+    columns = table.columns
+    positions = pl.Series(list(frames), dtype=pl.UInt32)
+    here = shelf.of_keys(positions)
+    shared = [name for name in shelf.dimensions if name in columns]
+    wrong = _disagreeing(here, table, owner, shared)
+    for index, error in wrong.items():
+        failures[positions[index]] = error
+    if wrong:
+        good = ordinal.filter(~ordinal.is_in(list(wrong)))
+        kept = owner.is_in(good)
+        table, owner = table.filter(kept), good.search_sorted(owner.filter(kept)).cast(pl.UInt32)
+        here = here.of_keys(good)
+        if good.is_empty():
+            return []
+    return [write_rows(here, table.drop(shared), owner, columns)]
+
+
+def _stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    if frames[0].width:
+        return pl.concat(frames, how="vertical")
+    return pl.DataFrame(height=sum(frame.height for frame in frames))
+
+
+def _disagreeing(
+    shelf: Shelf, table: pl.DataFrame, owner: pl.Series, shared: Sequence[str]
+) -> dict[int, OutputError]:
+    """The keys of the shelf in whose rows a shared dimension column is not the key's value."""
+    wrong: dict[int, OutputError] = {}
+    for name in shared:
+        own = shelf.keys.get_column(dimension(name)).gather(owner)
+        text = text_form(name, table.schema[name])
+        found = own.clear(own.len()) if text is None else table.select(text).to_series()
+        differs = pl.DataFrame({"owner": owner, "found": found, "own": own}).filter(
+            pl.col("found").ne_missing(pl.col("own"))
+        )
+        for index, value, key_value in differs.unique("owner", keep="first").iter_rows():
+            key = shelf.keys.get_column(KEY)[index]
+            wrong[index] = OutputError(
+                f"`{shelf.node}` returned for {_of(key)} a table whose column `{name}` holds `{value}`; "
+                f"a column named like a dimension must hold the key's value, `{key_value}`",
+                code="dimension_column",
+                node=shelf.node,
+                key=display_text(key),
+                remediation=f"rename the column `{name}`, or leave it out",
+            )
+    return wrong
+
+
+# --- errors -----------------------------------------------------------------------------------------
+
+
+def _of(key: str) -> str:
+    return f"`{display_text(key)}`" if key else "its only key"
+
+
+def _a(value: Any) -> str:
+    kind = type(value)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return f"a value of type `{name}`"
+
+
+def _unstorable(node: NodeId, key: str | None, column: str, why: str) -> OutputError:
+    whose = "" if key is None else f" for {_of(key)}"
+    return OutputError(
+        f"`{node}` returned{whose} a table that cannot be stored: column `{column}` {why}",
+        code="unstorable_column",
+        node=node,
+        key=None if key is None else display_text(key),
+        remediation=f"cast or drop `{column}` before returning the table",
+    )
+
+
+def _unpicklable(node: NodeId, key: str, value: Any, error: Exception) -> OutputError:
+    return OutputError(
+        f"`{node}` returned for {_of(key)} {_a(value)}, which cannot be stored: {error}",
+        code="unstorable",
+        node=node,
+        key=display_text(key),
+        remediation=_FIX_TYPE,
+    )
+
+
+def _not_computed(node: NodeId, key: str | None, table: Any, error: Exception) -> OutputError:
+    whose = "" if key is None else f" for {_of(key)}"
+    return OutputError(
+        f"`{node}` returned{whose} {_a(table)} that could not be read as a table: "
+        f"{type(error).__name__}: {error}",
+        code="unreadable_table",
+        node=node,
+        key=None if key is None else display_text(key),
+        remediation="collect the table inside the function to see where it fails",
+    )

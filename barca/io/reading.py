@@ -1,0 +1,127 @@
+"""Fragments read into memory, pack by pack: one read per distinct pack, never one per key."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from barca.errors import InputError
+from barca.io.footer import verify
+from barca.io.packs import readable
+from barca.partitions import display_text
+from barca.schemas import FORMAT, KEY, PATH, ROW_OFFSET, ROWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from barca.ports import PackStore
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Some fragments of one pack.
+
+    Attributes:
+        path: Of the pack.
+        format: Of all its fragments.
+        columns: The user's columns; for `json` and `pickle`, the one that holds the values.
+        footer: The `barca` entry of its footer.
+        fragments: `schemas.FRAGMENTS`.
+    """
+
+    path: str
+    format: str
+    footer: dict[str, Any]
+    fragments: pl.DataFrame
+
+    @property
+    def columns(self) -> list[str]:
+        """The user's columns, in order; for `json` and `pickle`, the one that holds the values."""
+        return list(self.footer["columns"])
+
+    @property
+    def keys(self) -> list[str]:
+        """Keys of the fragments."""
+        return self.fragments.get_column(KEY).to_list()
+
+    def rows(self, store: PackStore) -> pl.LazyFrame:
+        """The user's columns of the row range that the fragments span."""
+        begin, end = self.span
+        return store.scan([self.path]).select(self.columns).slice(begin, end - begin)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First row of the first fragment, and the row after the last."""
+        offsets = self.fragments.get_column(ROW_OFFSET)
+        ends = offsets + self.fragments.get_column(ROWS)
+        return int(offsets.to_list()[0] if offsets.len() == 1 else min(offsets)), int(max(ends))
+
+    def ranges(self) -> Iterator[tuple[str, int, int]]:
+        """For each fragment its key, and its offset and length in `rows`."""
+        begin, _ = self.span
+        yield from self.fragments.select(KEY, pl.col(ROW_OFFSET) - begin, ROWS).iter_rows()
+
+
+def open_packs(store: PackStore, fragments: pl.DataFrame) -> list[Pack]:
+    """The distinct packs of fragments, in order of first appearance.
+
+    Args:
+        store: Holds the packs.
+        fragments: `schemas.FRAGMENTS`, more columns allowed.
+
+    Raises:
+        FragmentError: A pack is missing, unreadable, or another one.
+    """
+    return [
+        Pack(path, part.get_column(FORMAT)[0], verify(path, store.metadata(path)), part)
+        for (path,), part in fragments.group_by(PATH, maintain_order=True)
+    ]
+
+
+def read_rows(store: PackStore, pack: Pack) -> pl.DataFrame:
+    """`Pack.rows`, read.
+
+    Raises:
+        FragmentError: The pack is missing, unreadable, or another one.
+    """
+    with readable(pack.path):
+        return pack.rows(store).collect(engine="in-memory")
+
+
+def read_objects(store: PackStore, pack: Pack) -> list[Any]:
+    """The Python values of a `json` or `pickle` pack's fragments, in their order.
+
+    Raises:
+        FragmentError: The pack is missing, unreadable, or another one.
+        InputError: A pickle cannot be loaded, its class being gone, for instance.
+    """
+    column = read_rows(store, pack).to_series()
+    begin, _ = pack.span
+    payloads = column.gather(pack.fragments.get_column(ROW_OFFSET) - begin).to_list()
+    if pack.format == "json":
+        values: list[Any] = json.loads(f"[{','.join(payloads)}]")
+        return values
+    return [_unpickled(pack, key, payload) for key, payload in zip(pack.keys, payloads, strict=True)]
+
+
+def _unpickled(pack: Pack, key: str, payload: bytes) -> Any:
+    try:
+        return pickle.loads(payload)
+    except Exception as error:
+        node: str = pack.footer["node"]
+        raise InputError(
+            f"the stored result of `{node}` cannot be loaded: {type(error).__name__}: {error}",
+            code="unpickle",
+            node=node,
+            key=display_text(key),
+            remediation=f"run it again: --refresh {node.rpartition(':')[2]}",
+        ) from error
+
+
+def node_of(packs: Sequence[Pack]) -> str | None:
+    """The node that wrote the packs."""
+    return packs[0].footer["node"] if packs else None

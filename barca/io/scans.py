@@ -1,0 +1,161 @@
+"""Fragments of many keys as one lazy table: a few scans, whatever the number of keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from barca.errors import InputError
+from barca.io.canonical import free_name
+from barca.io.reading import Pack, open_packs, read_objects
+from barca.io.tables import text_form
+from barca.io.unify import SchemaClash, conform, unify
+from barca.partitions import display_text
+from barca.schemas import PATH, dimension
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from barca.ports import PackStore
+
+_LISTED: Final = 1_000
+"""Up to so many wanted values are also given as a list, by which whole row groups are skipped."""
+
+
+def scan_fragments(store: PackStore, fragments: pl.DataFrame, dimensions: Sequence[str]) -> pl.LazyFrame:
+    """One lazy table over the rows of fragments: the dimensions as String columns, then the user's.
+
+    Tables are read when the result is collected; of `json` fragments, a list of records or one record is
+    rows of the table too, read at once. Schemas that drifted are unified, see `barca.io.unify`: columns stand
+    in the order of the pack with the greatest path, which, paths being named by run, is the newest.
+
+    Args:
+        store: Holds the packs.
+        fragments: `schemas.FRAGMENTS` with the `dim:` columns, at most one row per key.
+        dimensions: The node's dimensions, declared order.
+
+    Returns:
+        The table; row order is not promised. Without fragments it has no rows and only the dimensions.
+
+    Raises:
+        InputError: A fragment is no table, or two have columns of types that meet nowhere.
+        FragmentError: A pack is missing, unreadable, or another one.
+    """
+    packs = sorted(open_packs(store, fragments), key=lambda pack: pack.path)
+    if not packs:
+        return pl.LazyFrame(schema=dict.fromkeys(dimensions, pl.String))
+    schemas: list[pl.Schema] = []
+    groups: dict[Any, list[Pack]] = {}
+    loaded: list[tuple[pl.Schema, pl.LazyFrame]] = []
+    for pack in packs:
+        if pack.format == "table":
+            schema = store.schema(pack.path)
+            partial = pack.fragments.height < pack.footer["keys"]
+            groups.setdefault((tuple(schema.items()), partial), []).append(pack)
+        else:
+            frame = _records(store, pack, dimensions)
+            schema = frame.schema
+            loaded.append((schema, frame.lazy()))
+        schemas.append(schema)
+    target = _target(packs, schemas, dimensions)
+    scans = [
+        conform(_scan(store, group, pl.Schema(items), dimensions, partial=partial), pl.Schema(items), target)
+        for (items, partial), group in groups.items()
+    ]
+    scans += [conform(frame, schema, target) for schema, frame in loaded]
+    return scans[0] if len(scans) == 1 else pl.concat(scans, how="vertical")
+
+
+def _scan(
+    store: PackStore, packs: Sequence[Pack], schema: pl.Schema, dimensions: Sequence[str], *, partial: bool
+) -> pl.LazyFrame:
+    """One scan of packs of one schema; where they hold other keys too, only the rows of those wanted."""
+    paths = [pack.path for pack in packs]
+    if not partial:
+        return store.scan(paths, schema)
+    by = free_name(PATH, schema.names())
+    wanted = pl.concat([pack.fragments.select(PATH, *map(dimension, dimensions)) for pack in packs])
+    wanted.columns = [by, *dimensions]
+    scan = store.scan(paths, schema, by)
+    for name in dimensions:
+        values = wanted.get_column(name).unique()
+        if values.len() <= _LISTED:
+            scan = scan.filter(pl.col(name).is_in(values.to_list()))
+    return scan.join(wanted.lazy(), on=[by, *dimensions], how="semi", maintain_order="left").drop(by)
+
+
+def _target(packs: Sequence[Pack], schemas: Sequence[pl.Schema], dimensions: Sequence[str]) -> pl.Schema:
+    """The schema that covers all, dimensions first."""
+    try:
+        unified = unify(schemas)
+    except SchemaClash as clash:
+        one, other = packs[clash.first], packs[clash.second]
+        node = one.footer["node"]
+        raise InputError(
+            f"the results of `{node}` are no one table: column `{clash.column}` is {clash.types[0]} for "
+            f"`{display_text(one.keys[0])}` and {clash.types[1]} for `{display_text(other.keys[0])}`",
+            code="schema_clash",
+            node=node,
+            remediation=f"cast `{clash.column}` to one type in `{node}`, or read it as dict[str, T]",
+        ) from None
+    rest = [name for name in unified if name not in dimensions]
+    return pl.Schema({name: unified[name] for name in (*dimensions, *rest)})
+
+
+def _records(store: PackStore, pack: Pack, dimensions: Sequence[str]) -> pl.DataFrame:
+    """The records of `json` fragments as rows, dimensions first.
+
+    Raises:
+        InputError: A value is not a record or a list of records.
+    """
+    if pack.format != "json":
+        raise _not_tabular(pack, pack.keys[0], f"its results are stored as `{pack.format}`")
+    records: list[dict[str, Any]] = []
+    owners: list[int] = []
+    for position, value in enumerate(read_objects(store, pack)):
+        rows = value if isinstance(value, list) else [value]
+        if not all(isinstance(row, dict) for row in rows):
+            raise _not_tabular(pack, pack.keys[position], "its result is neither a record nor a list of them")
+        records += rows
+        owners += [position] * len(rows)
+    try:
+        table = pl.DataFrame(records, infer_schema_length=None) if records else pl.DataFrame()
+    except (pl.exceptions.PolarsError, TypeError) as error:
+        raise _not_tabular(pack, pack.keys[0], f"its records are no one table ({error})") from error
+    if table.width != len({name for record in records for name in record}):
+        raise _not_tabular(pack, pack.keys[0], "its records have no fields")
+    own = pack.fragments.select(pl.col(dimension(name)).alias(name) for name in dimensions)[owners]
+    for name in dimensions:
+        if name in table.columns:
+            _require_equal(pack, table, own, name, owners)
+    return own.hstack(table.drop(dimensions, strict=False).get_columns())
+
+
+def _require_equal(
+    pack: Pack, table: pl.DataFrame, own: pl.DataFrame, name: str, owners: Sequence[int]
+) -> None:
+    """Make sure that a field named like a dimension holds the key's value in every record."""
+    text = text_form(name, table.schema[name])
+    found = table.select(text).to_series() if text is not None else own.get_column(name).clear(own.height)
+    differs = found.ne_missing(own.get_column(name))
+    if differs.any():
+        position = differs.arg_max() or 0
+        raise InputError(
+            f"a record of `{pack.footer['node']}` holds `{found[position]}` in `{name}`, not its key",
+            code="dimension_column",
+            node=pack.footer["node"],
+            key=display_text(pack.keys[owners[position]]),
+            remediation=f"rename the field `{name}`, or read the input as dict[str, T]",
+        )
+
+
+def _not_tabular(pack: Pack, key: str, why: str) -> InputError:
+    node: str = pack.footer["node"]
+    return InputError(
+        f"`{node}` cannot be read as a table: {why}",
+        code="not_tabular",
+        node=node,
+        key=display_text(key) if key else None,
+        remediation="annotate the parameter dict[str, T] to receive each key's value, or return tables",
+    )

@@ -1,0 +1,211 @@
+"""Fragments as the values that functions receive and `get` returns.
+
+Without an annotation a table is a Polars frame, and JSON and pickles are the Python values they were. An
+annotation asks for another form of a table; it never changes what was not stored as a table, except that
+records can be had as a table.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from barca.errors import InputError
+from barca.io.annotations import TableForm, list_item, mapping_value, table_form
+from barca.io.keyed import read_keyed
+from barca.io.reading import Pack, open_packs, read_objects, read_rows
+from barca.io.scans import scan_fragments
+from barca.partitions import display_text
+from barca.schemas import KEY, ORDINAL, VALUE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from barca.ports import PackStore
+
+_SCALARS: Final = (str, int, float, bool, bytes, set, frozenset)
+_EXTRAS: Final[dict[str, str]] = {"pyarrow": "arrow", "pandas": "pandas", "duckdb": "duckdb"}
+
+
+def read_value(store: PackStore, fragment: pl.DataFrame, annotation: Any, dimensions: Sequence[str]) -> Any:
+    """The value of one fragment; see `read_values`."""
+    [value] = read_values(store, fragment, annotation, dimensions).values()
+    return value
+
+
+def read_values(
+    store: PackStore,
+    fragments: pl.DataFrame,
+    annotation: Any,
+    dimensions: Sequence[str],  # noqa: ARG001  # every reader has one signature; footers tell the columns
+) -> dict[str, Any]:
+    """The value of each key, in the order of the fragments, from one read per distinct pack.
+
+    Args:
+        store: Holds the packs.
+        fragments: `schemas.FRAGMENTS`, one row per key; more columns allowed.
+        annotation: What each value shall be: a table type of Polars, Arrow, pandas or DuckDB, alone or in a
+            union, or text of one; `list` or `list[dict]` for a table's rows as dicts; `None` for Polars.
+        dimensions: The node's dimensions, declared order.
+
+    Raises:
+        InputError: A value cannot have that form, or the library of the form is not installed.
+        FragmentError: A pack is missing, unreadable, or another one.
+    """
+    form = table_form(annotation)
+    values: dict[str, Any] = {}
+    for pack in open_packs(store, fragments):
+        if pack.format == "table":
+            values |= _tables(store, pack, form, annotation)
+        elif pack.format == "keyed":
+            values[pack.keys[0]] = _keyed(store, pack, form, annotation)
+        else:
+            objects = zip(pack.keys, read_objects(store, pack), strict=True)
+            values |= {key: _as_form(value, form, pack, key) for key, value in objects} if form else objects
+    return {key: values[key] for key in fragments.get_column(KEY)}
+
+
+def read_table(store: PackStore, fragments: pl.DataFrame, annotation: Any, dimensions: Sequence[str]) -> Any:
+    """One table over many keys, the dimensions its first columns, in the annotated form.
+
+    A LazyFrame or DuckDB relation reads nothing until it is queried; the other forms hold their rows.
+
+    Args:
+        store: Holds the packs.
+        fragments: `schemas.FRAGMENTS` with the `dim:` columns.
+        annotation: Names a table type; a LazyFrame is given where it names none.
+        dimensions: The node's dimensions, declared order.
+
+    Raises:
+        InputError: As `scan_fragments`, or the library of the form is not installed.
+        FragmentError: A pack is missing, unreadable, or another one.
+    """
+    return _formed(scan_fragments(store, fragments, dimensions), table_form(annotation) or "lazy")
+
+
+# --- tables -----------------------------------------------------------------------------------------
+
+
+def _tables(store: PackStore, pack: Pack, form: TableForm | None, annotation: Any) -> dict[str, Any]:
+    if form is None:
+        _require_table_annotation(pack, annotation)
+    if not pack.columns:
+        whole: pl.DataFrame | pl.LazyFrame = pl.DataFrame(height=pack.span[1] - pack.span[0])
+    else:
+        whole = pack.rows(store) if form == "lazy" else read_rows(store, pack)
+    alone = pack.fragments.height == 1
+    as_rows = form is None and list_item(annotation)[0]
+    values: dict[str, Any] = {}
+    for key, offset, height in pack.ranges():
+        part = whole if alone else whole.slice(offset, height)
+        if isinstance(part, pl.DataFrame) and as_rows:
+            values[key] = part.to_dicts()
+        else:
+            values[key] = _formed(part, form or "polars")
+    return values
+
+
+def _require_table_annotation(pack: Pack, annotation: Any) -> None:
+    """Refuse annotations that a table can't satisfy: dicts and scalars."""
+    mapping, _ = mapping_value(annotation)
+    if mapping or annotation in _SCALARS or annotation in [kind.__name__ for kind in _SCALARS]:
+        node: str = pack.footer["node"]
+        name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+        raise InputError(
+            f"`{node}` returned a table, which cannot be given as `{name}`",
+            code="table_form",
+            node=node,
+            key=display_text(pack.keys[0]) if pack.keys[0] else None,
+            remediation="annotate pl.DataFrame, pl.LazyFrame, or list[dict] to receive the rows as dicts",
+        )
+
+
+def _formed(table: pl.DataFrame | pl.LazyFrame, form: TableForm) -> Any:
+    """A table in a form; DuckDB queries a LazyFrame each time the relation is used."""
+    if form == "lazy":
+        return table.lazy()
+    if form == "duckdb":
+        return _library("duckdb", "duckdb.DuckDBPyRelation").from_arrow(table)
+    frame = table.collect(engine="in-memory") if isinstance(table, pl.LazyFrame) else table
+    if form == "polars":
+        return frame
+    if form == "pandas":
+        _library("pandas", "pandas.DataFrame")
+        _library("pyarrow", "pandas.DataFrame")
+        return frame.to_pandas()
+    _library("pyarrow", "pyarrow.Table")
+    if form == "arrow":
+        return frame.to_arrow()
+    return _library("pyarrow.dataset", "pyarrow.dataset.Dataset").dataset(frame.to_arrow())
+
+
+def _library(name: str, wanted: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS[wanted.partition(".")[0]]
+        raise InputError(
+            f"an input is annotated `{wanted}`, but `{error.name}` is not installed",
+            code="missing_extra",
+            remediation=f"install the extra `barca[{extra}]`",
+        ) from None
+
+
+# --- values that were not stored as tables ----------------------------------------------------------
+
+
+def _as_form(value: Any, form: TableForm, pack: Pack, key: str) -> Any:
+    """A Python value where a table is asked for: itself if it is of that type, records as a table."""
+    if pack.format == "pickle" and table_form(type(value)) == form:
+        return value
+    records = [value] if isinstance(value, dict) else value
+    if pack.format == "json" and isinstance(records, list) and all(isinstance(row, dict) for row in records):
+        try:
+            return _formed(pl.DataFrame(records, infer_schema_length=None), form)
+        except (pl.exceptions.PolarsError, TypeError) as error:
+            raise _no_table(pack, key, f"its records are no one table ({error})") from error
+    raise _no_table(pack, key, f"it is a `{type(value).__qualname__}`")
+
+
+def _no_table(pack: Pack, key: str, why: str) -> InputError:
+    node: str = pack.footer["node"]
+    return InputError(
+        f"the result of `{node}` cannot be given as a table: {why}",
+        code="not_tabular",
+        node=node,
+        key=display_text(key) if key else None,
+        remediation="annotate the type that the function returns, or none",
+    )
+
+
+def _keyed(store: PackStore, pack: Pack, form: TableForm | None, annotation: Any) -> Any:
+    """What a keyed source returned: its dict, its list, or its table."""
+    pairs = read_keyed(store, pack.fragments).sort(ORDINAL)
+    keys = pairs.get_column(KEY)
+    texts = pairs.get_column(VALUE)
+    values: list[Any] = json.loads(f"[{','.join(texts)}]") if texts.null_count() == 0 else []
+    shape = pack.footer["form"]
+    mapping, _ = mapping_value(annotation)
+    if shape == "table" and not mapping:
+        return _formed(_keyed_table(keys, values, pack.columns), form or "polars")
+    if shape == "list" or (shape == "table" and not values):
+        answer: Any = keys.to_list()
+    else:
+        answer = dict(zip(keys.to_list(), values, strict=True))
+    if form is not None:
+        raise _no_table(pack, pack.keys[0], f"it is a {shape} of keys")
+    return answer
+
+
+def _keyed_table(keys: pl.Series, values: list[Any], columns: Sequence[str]) -> pl.DataFrame:
+    table = keys.alias(columns[0]).to_frame()
+    if len(columns) == 2:
+        return table.with_columns(pl.Series(columns[1], values, strict=False))
+    if len(columns) > 2:
+        rest = pl.DataFrame(values, schema=list(columns[1:]), infer_schema_length=None)
+        return table.hstack(rest.get_columns())
+    return table
