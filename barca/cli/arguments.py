@@ -87,7 +87,8 @@ def parse_partition(texts: Sequence[str]) -> dict[str, list[str]] | None:
     for text in texts:
         for dimension, values in _one_partition(text).items():
             chosen = selection.setdefault(dimension, [])
-            chosen += [value for value in values if value not in chosen]
+            chosen += values
+    selection = {dimension: list(dict.fromkeys(values)) for dimension, values in selection.items()}
     return selection or None
 
 

@@ -72,17 +72,16 @@ def grid(
         width: Characters there are.
         right: Headings whose cells stand to the right, e.g. counts.
         wrap: Headings whose cells may wrap; the others do only when nothing else helps.
-        spare: Headings that can be missed: left out when all of their cells are empty, and one after the
-            other when there is no room.
+        spare: Headings that can be missed: left out, one after the other, when there is no room. A column
+            without a filled cell is always left out.
     """
     from rich.table import Table
 
     needs = {
         column: max([len(column), *(len(row[place]) for row in rows)]) for place, column in enumerate(columns)
     }
-    shown = [
-        name for name in columns if name not in spare or any(len(row[columns.index(name)]) for row in rows)
-    ]
+    filled = {name for place, name in enumerate(columns) if any(len(row[place]) for row in rows)}
+    shown = [name for name in columns if name in filled or not rows]
     least = {name: min(need, WRAPPED_WIDTH) if name in wrap else need for name, need in needs.items()}
     for name in spare:
         if _room(least, shown) > width and name in shown:

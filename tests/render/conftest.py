@@ -26,8 +26,14 @@ def draw() -> Callable[..., str]:
 
     def drawn(view: list[Any], width: int, *, colour: bool = False) -> str:
         console = Console(
-            file=io.StringIO(), width=width, force_terminal=colour, color_system="truecolor" if colour else None,
-            markup=False, emoji=False, highlight=False, legacy_windows=False,
+            file=io.StringIO(),
+            width=width,
+            force_terminal=colour,
+            color_system="truecolor" if colour else None,
+            markup=False,
+            emoji=False,
+            highlight=False,
+            legacy_windows=False,
         )
         for part in view:
             console.print(part)

@@ -30,7 +30,9 @@ def test_null_and_markup_are_literal(draw):
 
 
 def test_values(draw):
-    assert draw(value_preview({"total": 3, "by": ["a"]}), 80) == '{\n  "total": 3,\n  "by": [\n    "a"\n  ]\n}'
+    assert (
+        draw(value_preview({"total": 3, "by": ["a"]}), 80) == '{\n  "total": 3,\n  "by": [\n    "a"\n  ]\n}'
+    )
     assert draw(value_preview({1, 1}), 80) == "{1}"
     assert draw(value_preview(list(range(100))), 80).endswith("72 lines more")
     assert "\x1b" not in draw(value_preview("\x1b[2J"), 80)

@@ -45,7 +45,14 @@ def test_duration(seconds, shown):
 
 @pytest.mark.parametrize(
     ("count", "shown"),
-    [(None, ""), (0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (4321987, "4.1 MiB"), (3 * 2**50, "3072 TiB")],
+    [
+        (None, ""),
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (4321987, "4.1 MiB"),
+        (3 * 2**50, "3072 TiB"),
+    ],
 )
 def test_size(count, shown):
     assert size(count) == shown

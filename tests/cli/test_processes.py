@@ -1,0 +1,76 @@
+"""The command line as a process of its own: start-up, pipes, signals."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = {"polars", "deltalake", "pyarrow", "pandas", "duckdb", "rich", "pebble", "cloudpickle", "asyncio"}
+
+
+def environment(**more: str) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("BARCA_")}
+    return {**inherited, **more}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["version"], ["--version"], ["get", "--help"], ["docs", "cache"], ["gett"], ["docs", "x"]],
+)
+def test_what_needs_no_project_is_light(arguments):
+    script = (
+        "import sys\nfrom barca.__main__ import main\n"
+        f"main({arguments!r})\n"
+        f"sys.stderr.write('heavy: ' + ','.join(sorted({HEAVY!r} & set(sys.modules))) + ';')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stderr.endswith("heavy: ;")
+
+
+def test_the_exit_code_is_the_process_s(tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, "-m", "barca", "get", "nothing.py"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2 and done.stdout == "" and '"code": "no_such_file"' in done.stderr
+
+
+def test_a_closed_pipe_is_quiet(tmp_path: Path):
+    command = f"{sys.executable} -m barca docs cli | head -c 5; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True
+    )
+    assert done.stdout.splitlines()[-1].endswith("0")
+    assert done.stderr == ""
+
+
+def test_a_pipe_that_is_closed_from_the_start(tmp_path: Path):
+    script = (
+        "import os, sys\nread, write = os.pipe()\nos.close(read)\nos.dup2(write, 1)\n"
+        "from barca.__main__ import main\nsys.exit(main(['docs', 'cli']))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_ascii_terminal_gets_what_it_can_show(tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, "-m", "barca", "docs", "é…", "--pretty"],
+        cwd=tmp_path, env=environment(PYTHONIOENCODING="ascii", PYTHONUTF8="0"), capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2 and "there is no topic `\\xe9\\u2026`" in done.stderr
+
+
+def test_the_topics_are_in_the_package():
+    from importlib.resources import files
+
+    assert (files("barca.cli") / "topics" / "cache.md").is_file()
