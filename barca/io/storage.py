@@ -7,11 +7,12 @@ pack's name. Leftovers of processes that were killed keep their staging name and
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -66,25 +67,54 @@ def make_directory(path: Path) -> None:
 def staged(path: Path) -> Iterator[Path]:
     """A staging name beside `path` to write to; renamed to `path` at the end, removed on any error.
 
+    What the block raises for other reasons than the file system passes through: a query that is sunk may
+    fail for reasons of its own.
+
     Raises:
         StoreError: The file system refused: full, read-only, too large.
     """
     staging = path.parent / f"{STAGING_PREFIX}{os.getpid()}-{uuid.uuid4().hex}"
     try:
-        make_directory(path.parent)
-        yield staging
-        flush_file(staging)
-        staging.replace(path)
-        flush_directory(path.parent)
-    except OSError as error:
-        raise StoreError(
-            f"`{path}` could not be written: {error.strerror or error}",
-            code="store_write",
-            remediation="check the free space and the permissions of its directory",
-            file=str(path),
-        ) from error
+        with _refusals(path):
+            make_directory(path.parent)
+        try:
+            yield staging
+        except (OSError, pl.exceptions.PolarsError) as error:
+            if _is_refusal(error) or not os.access(path.parent, os.W_OK):
+                raise _refused(path, error) from error
+            raise
+        with _refusals(path):
+            flush_file(staging)
+            staging.replace(path)
+            flush_directory(path.parent)
     finally:
-        staging.unlink(missing_ok=True)
+        with suppress(OSError):
+            staging.unlink(missing_ok=True)
+
+
+@contextmanager
+def _refusals(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _refused(path, error) from error
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether the disk is full, or the like; Polars wraps such an error in one of its own."""
+    number = getattr(error, "errno", None)
+    if number is None and (match := re.search(r"\(os error (\d+)\)", str(error))):
+        number = int(match[1])
+    return number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+
+
+def _refused(path: Path, error: BaseException) -> StoreError:
+    return StoreError(
+        f"`{path}` could not be written: {getattr(error, 'strerror', None) or error}",
+        code="store_write",
+        remediation="check the free space and the permissions of its directory",
+        file=str(path),
+    )
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -7,8 +7,10 @@ a table is opened, so that a project without a ledger does not pay for it.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+from barca.errors import UsageError
 from barca.io.ledger.log import repair_log
 from barca.io.ledger.reader import DeltaReader
 from barca.io.ledger.upkeep import maintain
@@ -23,10 +25,21 @@ class DeltaLedger:
 
     Attributes:
         root: The directory; each table of `schemas.LEDGER_TABLES` is a directory in it.
+
+    Raises:
+        UsageError: The directory's path has a percent code, which delta-rs would take for a character.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
+        code = re.search("%[0-9A-Fa-f]{2}", str(self.root.absolute()))
+        if code:
+            raise UsageError(
+                f"no ledger can be kept in `{self.root}`: delta-rs takes `{code[0]}` for another character",
+                code="ledger_directory",
+                remediation="move the project to a directory without `%` and two digits in its path",
+                file=str(self.root),
+            )
 
     def __repr__(self) -> str:
         return f"DeltaLedger({str(self.root)!r})"

@@ -161,17 +161,18 @@ def _find_damage(table: Path, log: _Log) -> _Damage | None:
     damage = _checkpoint_damage(log, checkpoint)
     if damage is not None:
         return damage
-    for version in range(checkpoint + 1, log.last + 1):
+    if log.last > checkpoint:
+        last = commit_file(table, log.last)
+        why = _commit_damage(table, last)
+        if why is not None:
+            return _Damage(last, why, at_end=True)
+    for version in range(checkpoint + 1, log.last):
         file = commit_file(table, version)
         # a listing taken while others commit may show a commit and not the one before it
         if version not in log.commits and not file.exists():
             return _Damage(file, f"is missing, though version {log.last} exists", at_end=False)
         if log.commits.get(version) == 0:
-            return _Damage(file, "is empty", at_end=version == log.last)
-    if log.last > checkpoint:
-        why = _commit_damage(table, commit_file(table, log.last))
-        if why is not None:
-            return _Damage(commit_file(table, log.last), why, at_end=True)
+            return _Damage(file, "is empty", at_end=False)
     return None
 
 

@@ -1,0 +1,434 @@
+"""What only the ledger on disk has: Delta tables, their files, their upkeep."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+from polars.testing import assert_frame_equal
+
+from barca.errors import LedgerError, UsageError
+from barca.io.ledger import DeltaLedger, log, repair, tables, upkeep, writer
+from barca.io.ledger.log import last_checkpoint, last_version
+from barca.schemas import LEDGER_TABLES, MATERIALIZATIONS
+
+
+def rows(node: str, keys: list[str], run_hash: str = "h1") -> pl.DataFrame:
+    frame = pl.DataFrame({"key": keys}).with_columns(
+        node=pl.lit(node), run_hash=pl.lit(run_hash), status=pl.lit("success"), run_id=pl.lit("r1")
+    )
+    missing = [
+        pl.lit(None, dtype).alias(name) for name, dtype in MATERIALIZATIONS.items() if name not in frame
+    ]
+    return frame.with_columns(missing).with_columns(
+        created_at=pl.datetime(2026, 3, 1, 12, 0, 0, 500_000, time_zone="UTC")
+    )
+
+
+def commit(ledger: DeltaLedger, *frames: pl.DataFrame) -> None:
+    writing = ledger.writer("r1")
+    for frame in frames:
+        writing.append("materializations", frame)
+        writing.flush()
+
+
+def everything(ledger: DeltaLedger) -> pl.DataFrame:
+    return ledger.reader().scan("materializations").collect(engine="in-memory")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> DeltaLedger:
+    return DeltaLedger(tmp_path / "ledger")
+
+
+@pytest.fixture
+def table(ledger: DeltaLedger) -> Path:
+    return ledger.root / "materializations"
+
+
+def test_reading_and_maintaining_creates_nothing_and_does_not_import_deltalake(tmp_path: Path):
+    script = f"""
+import sys
+from barca.io.ledger import DeltaLedger
+ledger = DeltaLedger({str(tmp_path / "x" / "ledger")!r})
+reader = ledger.reader()
+reader.materialized("n"), reader.scan("runs").collect(engine="in-memory"), ledger.maintain(1.0), ledger.writer("r")
+assert "deltalake" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_commit_of_one_file_per_node(ledger: DeltaLedger, table: Path):
+    commit(ledger, pl.concat([rows("a", ["k", "l"]), rows("b", ["k"])]))
+    assert last_version(table) == 1
+    assert len(list(table.rglob("*.parquet"))) == 2
+
+
+def test_people_read_it_with_scan_delta_and_files_are_skipped_rightly(ledger: DeltaLedger, table: Path):
+    commit(ledger, rows("a/b.py:f", ["k", "l"]), rows("c*[d]", ["m"]).with_columns(run_id=pl.lit("r2")))
+    delta = pl.scan_delta(str(table))
+    assert delta.collect_schema() == MATERIALIZATIONS
+    assert delta.collect(engine="in-memory").height == 3
+    for predicate, count in (
+        (pl.col("node") == "a/b.py:f", 2),
+        (pl.col("run_id") == "r2", 1),
+        (pl.col("created_at") >= pl.datetime(2026, 3, 1, 12, 0, 0, 500_000, time_zone="UTC"), 3),
+        (pl.col("created_at") > pl.datetime(2026, 3, 1, 12, 0, 0, 500_000, time_zone="UTC"), 0),
+        (pl.col("key") == "l", 1),
+    ):
+        assert delta.filter(predicate).collect(engine="in-memory").height == count
+
+
+def test_a_project_below_odd_directories(tmp_path: Path):
+    ledger = DeltaLedger(tmp_path / "x=1" / "[a]*?" / "100% ü" / "ledger")
+    commit(ledger, rows("a.py:f", ["k"]), rows("b", ["l"]))
+    assert everything(ledger).select("node", "key").rows() == [("a.py:f", "k"), ("b", "l")]
+    assert ledger.reader().materialized("a.py:f").height == 1
+
+
+def test_a_directory_that_delta_would_misread_is_refused(tmp_path: Path):
+    with pytest.raises(UsageError, match="%2F") as caught:
+        DeltaLedger(tmp_path / "a%2Fb" / "ledger")
+    assert caught.value.code == "ledger_directory"
+
+
+def test_data_files_and_commit_are_flushed_before_and_after(
+    ledger: DeltaLedger, table: Path, monkeypatch: pytest.MonkeyPatch
+):
+    order = []
+    from barca.io import storage
+
+    flush, append = storage.flush_file, writer._append
+    spy = lambda path: (order.append(path.suffix or path.name), flush(path))  # noqa: E731
+    monkeypatch.setattr(storage, "flush_file", spy)
+    monkeypatch.setattr(log, "flush_file", spy)
+    monkeypatch.setattr(writer, "_append", lambda *a: (order.append("commit"), append(*a)))
+    commit(ledger, rows("n", ["k"]))
+    at = order.index("commit")
+    assert ".parquet" in [*order[:at]] or any(name.startswith(".staging") for name in order[:at])
+    assert order[at + 1 :] == [".json", ".json", "_delta_log"] or order[at + 1 :] == [".json", "_delta_log"]
+
+
+# --- exactly once -----------------------------------------------------------------------------------
+
+
+def failing(times: int, *, after: bool) -> tuple[list[int], object]:
+    """`_append` that fails some times, before or after it did its work."""
+    attempts: list[int] = []
+    append = writer._append
+
+    def attempt(*arguments: object) -> None:
+        attempts.append(len(attempts))
+        if len(attempts) > times:
+            append(*arguments)  # type: ignore[arg-type]
+            return
+        if after:
+            append(*arguments)  # type: ignore[arg-type]
+        raise CommitFailedError("connection lost")
+
+    return attempts, attempt
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_a_commit_of_unclear_outcome_is_made_once(
+    ledger: DeltaLedger, monkeypatch: pytest.MonkeyPatch, after: bool
+):
+    attempts, attempt = failing(2, after=after)
+    monkeypatch.setattr(writer, "_append", attempt)
+    monkeypatch.setattr(writer.time, "sleep", lambda seconds: None)
+    commit(ledger, rows("n", ["k"]))
+    assert len(attempts) == (1 if after else 3)
+    assert everything(ledger)["key"].to_list() == ["k"]
+
+
+def test_contention_ends_in_an_error_and_the_rows_stay_queued(
+    ledger: DeltaLedger, table: Path, monkeypatch: pytest.MonkeyPatch
+):
+    commit(ledger, rows("n", ["first"]))
+    writing = ledger.writer("r2")
+    now = [0.0]
+    monkeypatch.setattr(writing, "_monotonic", lambda: now[0])
+    monkeypatch.setattr(writer.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    attempts, attempt = failing(10**6, after=False)
+    working = writer._append
+    monkeypatch.setattr(writer, "_append", attempt)
+    writing.append("materializations", rows("n", ["k"]))
+    with pytest.raises(LedgerError, match="connection lost"):
+        writing.flush()
+    assert 60 <= now[0] < 66 and len(attempts) > 20
+    monkeypatch.setattr(writer, "_append", working)
+    writing.append("materializations", rows("n", ["l"]))
+    writing.flush()
+    assert everything(ledger)["key"].to_list() == ["first", "k", "l"]
+    assert len(list(table.rglob("*.parquet"))) == 3
+
+
+def test_what_no_retry_would_mend_is_raised_at_once(ledger: DeltaLedger, monkeypatch: pytest.MonkeyPatch):
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(writer, "_append", full)
+    writing = ledger.writer("r1")
+    writing.append("materializations", rows("n", ["k"]))
+    with pytest.raises(LedgerError, match="No space left"):
+        writing.flush()
+
+
+def test_writers_of_two_runs_take_turns(ledger: DeltaLedger):
+    first, second = ledger.writer("r1"), ledger.writer("r2")
+    for number in range(3):
+        first.append("materializations", rows("n", [f"a{number}"]))
+        second.append("materializations", rows("n", [f"b{number}"]))
+        first.flush()
+        second.flush()
+    assert everything(ledger)["key"].to_list() == ["a0", "b0", "a1", "b1", "a2", "b2"]
+
+
+# --- tables of other versions -----------------------------------------------------------------------
+
+
+def test_a_table_made_before_a_column_existed_gets_it(ledger: DeltaLedger, monkeypatch: pytest.MonkeyPatch):
+    older = {**LEDGER_TABLES, "materializations": pl.Schema(dict(list(MATERIALIZATIONS.items())[:-1]))}
+    with monkeypatch.context() as patched:
+        from barca.io import rows as rules
+        from barca.io.ledger import reader
+
+        for module in (rules, tables, reader):
+            patched.setattr(module, "LEDGER_TABLES", older)
+        commit(ledger, rows("n", ["k"]).drop("created_at"))
+    commit(ledger, rows("n", ["l"]))
+    assert everything(ledger)["created_at"].is_null().to_list() == [True, False]
+    assert pl.scan_delta(str(ledger.root / "materializations")).collect_schema() == MATERIALIZATIONS
+
+
+def test_a_table_with_columns_of_a_later_version_is_read_and_appended_to(ledger: DeltaLedger, table: Path):
+    commit(ledger, rows("n", ["k"]))
+    from deltalake import Field
+
+    DeltaTable(table).alter.add_columns([Field("later", "string")])
+    commit(ledger, rows("n", ["l"]))
+    assert everything(ledger)["key"].to_list() == ["k", "l"]
+    assert pl.scan_delta(str(table)).collect(engine="in-memory")["later"].null_count() == 2
+
+
+# --- upkeep -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "MANY_FILES", 4)
+
+
+def test_compaction_merges_files_and_changes_no_row_nor_order(ledger: DeltaLedger, table: Path, few: None):
+    keys = [f"k{number % 3}" for number in range(6)]
+    commit(ledger, *(rows("n", [key], f"h{at}") for at, key in enumerate(keys)), rows("other", ["k"]))
+    pinned, before = ledger.reader(), everything(ledger)
+    ledger.maintain(60)
+    after = everything(ledger)
+    assert_frame_equal(after.filter(pl.col("node") == "n"), before.filter(pl.col("node") == "n"))
+    assert after.height == before.height
+    assert len(tables.data_files(DeltaTable(table))) == 2
+    assert pinned.materialized("n").height == 6
+    commit(ledger, rows("n", ["k0"], "last"))
+    assert ledger.reader().materialized("n")["run_hash"].to_list()[-1] == "last"
+    assert pl.scan_delta(str(table)).collect(engine="in-memory").height == before.height + 1
+
+
+def test_a_second_maintenance_finds_nothing_to_do(ledger: DeltaLedger, table: Path, few: None):
+    commit(ledger, *(rows("n", [f"k{number}"]) for number in range(5)))
+    ledger.maintain(60)
+    version = last_version(table)
+    ledger.maintain(60)
+    assert last_version(table) == version
+
+
+def test_no_budget_no_compaction(ledger: DeltaLedger, table: Path, few: None):
+    commit(ledger, *(rows("n", [f"k{number}"]) for number in range(5)))
+    ledger.maintain(0)
+    assert len(tables.data_files(DeltaTable(table))) == 5
+
+
+def test_two_compactions_at_once_do_not_double_rows(ledger: DeltaLedger, table: Path, few: None):
+    commit(ledger, *(rows("n", [f"k{number}"]) for number in range(5)))
+    files = tables.data_files(DeltaTable(table))
+    read = upkeep._read
+
+    def meanwhile(*arguments: object) -> pl.DataFrame:
+        upkeep._read = read
+        assert upkeep._merge(table, "materializations", files)
+        return read(*arguments)  # type: ignore[arg-type]
+
+    upkeep._read = meanwhile  # type: ignore[assignment]
+    assert not upkeep._merge(table, "materializations", files)
+    assert not upkeep._merge(table, "materializations", files)
+    assert everything(ledger)["key"].to_list() == [f"k{number}" for number in range(5)]
+    assert len(list(table.rglob("*.parquet"))) == 6
+
+
+def test_large_files_are_left_alone_and_keep_their_place(
+    ledger: DeltaLedger, few: None, monkeypatch: pytest.MonkeyPatch
+):
+    large = pl.concat([rows("n", [f"{number}"]) for number in range(300)])
+    frames = [rows("n", ["a"]), rows("n", ["b"]), large, rows("n", ["c"]), rows("n", ["d"])]
+    commit(ledger, *frames)
+    sizes = sorted(file.size for file in tables.data_files(DeltaTable(ledger.root / "materializations")))
+    monkeypatch.setattr(upkeep, "SMALL_BYTES", sizes[-2])
+    ledger.maintain(60)
+    files = tables.data_files(DeltaTable(ledger.root / "materializations"))
+    assert [file.rows for file in files] == [2, 300, 2]
+    assert everything(ledger)["key"].to_list() == pl.concat(frames)["key"].to_list()
+
+
+def test_merged_files_do_not_grow_without_end(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(upkeep, "MERGED_BYTES", 30)
+    files = [tables.DataFile(at, f"{at}", "n", 10, 1) for at in range(8)]
+    assert [len(run) for run in upkeep._small_runs(files)] == [3, 3, 2]
+
+
+def test_checkpoints_come_every_twenty_commits(ledger: DeltaLedger, table: Path):
+    commit(ledger, *(rows("n", [f"k{number}"]) for number in range(45)))
+    checkpoints = sorted(int(path.name[:20]) for path in table.glob("_delta_log/*.checkpoint.parquet"))
+    assert checkpoints == [19, 39]
+    assert last_checkpoint(table) == 39
+    assert everything(ledger).height == 45
+
+
+def test_old_removed_files_and_orphans_are_vacuumed_and_young_ones_kept(
+    ledger: DeltaLedger, table: Path, few: None
+):
+    import os
+
+    commit(ledger, *(rows("n", [f"k{number}"]) for number in range(5)))
+    old, young = table / "node=n" / "old.parquet", table / "node=n" / "young.parquet"
+    for path in (old, young):
+        path.write_bytes(b"x")
+    os.utime(old, (0, 0))
+    ledger.maintain(60)
+    assert not old.exists() and young.exists()
+    assert len(list(table.rglob("*.parquet"))) == 7  # the merged one, the five it replaced, the young one
+
+
+# --- damage -----------------------------------------------------------------------------------------
+
+
+def spoil_empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def spoil_cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def spoil_cut_at_line(path: Path) -> None:
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+
+
+def spoil_zeros(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def spoil_data(path: Path) -> None:
+    action = json.loads(path.read_text().splitlines()[-1])["add"]
+    data = path.parents[1] / action["path"]
+    data.write_bytes(data.read_bytes()[:100])
+
+
+SPOILERS = [spoil_empty, spoil_cut, spoil_cut_at_line, spoil_zeros, spoil_data]
+
+
+@pytest.mark.parametrize("spoil", SPOILERS, ids=lambda spoil: spoil.__name__)
+def test_a_damaged_last_commit_is_refused_and_repaired(ledger: DeltaLedger, table: Path, spoil):
+    commit(ledger, rows("n", ["k"]), rows("n", ["l"]))
+    last = log.commit_file(table, 2)
+    spoil(last)
+    for use in (ledger.reader, lambda: commit(ledger, rows("n", ["m"])), lambda: ledger.maintain(1)):
+        with pytest.raises(LedgerError) as caught:
+            use()
+        assert caught.value.code == "ledger_damaged"
+        assert caught.value.file == str(last)
+        assert "barca doctor" in (caught.value.remediation or "") and last.name in str(caught.value)
+    assert not log.commit_file(table, 3).exists()
+    (line,) = repair(ledger.root)
+    assert str(last) in line
+    assert (last.parent / f"{last.name}.damaged").exists() and not last.exists()
+    assert everything(ledger)["key"].to_list() == ["k"]
+    commit(ledger, rows("n", ["m"]))
+    assert everything(ledger)["key"].to_list() == ["k", "m"]
+    assert repair(ledger.root) == []
+
+
+def test_a_damaged_first_commit_leaves_no_table(ledger: DeltaLedger, table: Path):
+    commit(ledger, rows("n", ["k"]))
+    spoil_empty(log.commit_file(table, 1))
+    spoil_empty(log.commit_file(table, 0))
+    assert len(repair(ledger.root)) == 2
+    assert everything(ledger).height == 0
+    commit(ledger, rows("n", ["l"]))
+    assert everything(ledger)["key"].to_list() == ["l"]
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, spoil_empty], ids=["missing", "empty"])
+def test_a_hole_in_the_log_is_refused_and_not_papered_over(ledger: DeltaLedger, table: Path, spoil):
+    commit(ledger, rows("n", ["k"]), rows("n", ["l"]), rows("n", ["m"]))
+    middle = log.commit_file(table, 2)
+    spoil(middle)
+    for use in (ledger.reader, lambda: repair(ledger.root)):
+        with pytest.raises(LedgerError, match="backup") as caught:
+            use()
+        assert (caught.value.code, caught.value.file) == ("ledger_damaged", str(middle))
+
+
+def test_commits_before_a_checkpoint_are_not_needed(ledger: DeltaLedger, table: Path):
+    commit(ledger, *(rows("n", [f"k{number}"]) for number in range(20)))
+    for version in range(15):
+        log.commit_file(table, version).unlink()
+    assert everything(ledger).height == 20
+
+
+def cut_checkpoint(directory: Path) -> None:
+    (path,) = directory.glob("*.checkpoint.parquet")
+    path.write_bytes(path.read_bytes()[:300])
+
+
+def lose_checkpoint(directory: Path) -> None:
+    (path,) = directory.glob("*.checkpoint.parquet")
+    path.unlink()
+
+
+def cut_hint(directory: Path) -> None:
+    (directory / "_last_checkpoint").write_bytes(b'{"vers')
+
+
+@pytest.mark.parametrize(
+    "spoil", [cut_checkpoint, lose_checkpoint, cut_hint], ids=lambda spoil: spoil.__name__
+)
+def test_a_damaged_checkpoint_is_refused_and_repaired_without_loss(ledger: DeltaLedger, table: Path, spoil):
+    commit(ledger, *(rows("n", [f"k{number}"]) for number in range(20)))
+    spoil(table / "_delta_log")
+    with pytest.raises(LedgerError) as caught:
+        ledger.reader()
+    assert caught.value.code == "ledger_damaged"
+    assert repair(ledger.root)
+    assert everything(ledger).height == 20
+    commit(ledger, rows("n", ["l"]))
+    assert everything(ledger).height == 21
+
+
+@pytest.mark.parametrize("content", [b"", b"cut", None])
+def test_a_damaged_data_file_of_an_older_commit_is_named(
+    ledger: DeltaLedger, table: Path, content: bytes | None
+):
+    commit(ledger, rows("n", ["k"]), rows("n", ["l"]))
+    data = tables.data_files(DeltaTable(table))[0]
+    path = table / data.path
+    path.unlink() if content is None else path.write_bytes(content)
+    with pytest.raises(LedgerError, match="data file") as caught:
+        ledger.reader().materialized("n")
+    assert (caught.value.code, caught.value.file) == ("ledger_damaged", str(path))
