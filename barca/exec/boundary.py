@@ -1,4 +1,4 @@
-"""The line between barca and the code of a project: what crosses it is caught, described, and limited in time."""
+"""The line between barca and the code of a project: what crosses it is caught, described, limited in time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import threading
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self, cast
+
+import polars as pl
 
 import barca
 from barca.errors import BarcaError
@@ -17,6 +19,8 @@ from barca.errors import BarcaError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import FrameType, TracebackType
+
+    from polars._typing import EngineType
 
     from barca._typing import Engine
 
@@ -112,11 +116,11 @@ def surroundings(env: Mapping[str, str], engine: Engine) -> Iterator[None]:
     The user's own `collect` gives the same bits from run to run with the in-memory engine only, so that is
     what Polars is told to prefer, unless the node asks for streaming.
     """
-    wanted = dict(env)
-    if engine == "in-memory":
-        wanted.setdefault(AFFINITY, engine)
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+    before = {name: os.environ.get(name) for name in env}
+    affinity = os.environ.get(AFFINITY)
+    os.environ.update(env)
+    if engine == "in-memory" and AFFINITY not in env:
+        pl.Config.set_engine_affinity(engine)
     try:
         yield
     finally:
@@ -125,6 +129,8 @@ def surroundings(env: Mapping[str, str], engine: Engine) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+        if os.environ.get(AFFINITY) != affinity:
+            pl.Config.set_engine_affinity(cast("EngineType | None", affinity))
 
 
 class Alarm:
@@ -140,7 +146,7 @@ class Alarm:
         self._seconds = seconds or 0.0
         self._before: Any = None
 
-    def __enter__(self) -> Alarm:
+    def __enter__(self) -> Self:
         if self.active:
             self._before = signal.signal(signal.SIGALRM, self._ring)
         return self

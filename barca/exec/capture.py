@@ -34,11 +34,13 @@ class Recorder:
     Attributes:
         call: Call that is on.
         key: Key that is on, for one-key calls.
+        open_line: Whether a line without an end may be waiting.
     """
 
     def __init__(self, node: NodeId, log: LogFile | None, echo: Callable[[str], object] | None) -> None:
         self.call = ""
         self.key: str | None = None
+        self.open_line = False
         self._node = node
         self._log = log
         self._echo = echo
@@ -102,6 +104,7 @@ class StepStream(io.TextIOBase):
                 *lines, rest = text.split("\n")
                 lines[0] = "".join([*self._partial, lines[0]])
                 self._partial, self._size = ([rest], len(rest)) if rest else ([], 0)
+                self.recorder.open_line = bool(rest)
                 for line in lines:
                     self.recorder.line(self.name, _shown(line))
         return len(text)
@@ -122,6 +125,8 @@ class StepStream(io.TextIOBase):
     def _hold(self, text: str) -> None:
         if "\r" in text:  # progress bars rewrite one line for hours: the last state is the line
             self._partial, self._size = [], 0
+        if self.recorder is not None:
+            self.recorder.open_line = True
         self._partial.append(text)
         self._size += len(text)
         if self._size > LONGEST_LINE:

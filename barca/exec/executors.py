@@ -249,7 +249,7 @@ class ProcessExecutor:
         )
         with interrupts_held():
             started = pool.active
-        assert started  # noqa: S101  # `active` is what starts a pebble pool
+        assert started  # asking is what starts a pebble pool
         return pool
 
     def _stop_pool(self) -> None:
@@ -303,7 +303,7 @@ class ProcessExecutor:
         """What a future that is done means; `None` to send the work again."""
         from pebble import ProcessExpired
 
-        assert pending.future is not None  # noqa: S101  # it is done
+        assert pending.future is not None
         seen = read_progress(pending.progress)
         try:
             result: WorkResult = pickle.loads(pending.future.result())

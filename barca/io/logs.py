@@ -74,4 +74,4 @@ def read_logs(log_dir: Path, run_id: str) -> pl.DataFrame:
         if whole:
             parts.append(pl.read_ndjson(whole, schema=_STORED))
     lines = pl.concat(parts).with_columns(pl.from_epoch(TS, time_unit="us").dt.replace_time_zone("UTC"))
-    return lines.sort(TS, maintain_order=True).select(list(LOGS)).cast(dict(LOGS))
+    return lines.sort(TS, maintain_order=True).match_to_schema(LOGS)

@@ -1,0 +1,215 @@
+"""What the parameters of a call receive, read from the store as annotations ask for it.
+
+Everything is read once per work, never once per key. Values are shared between the calls of a work: a step
+must not change its inputs in place.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from barca.errors import FragmentError, InputError
+from barca.io.annotations import list_item, mapping_value, parameter_annotations, table_form
+from barca.io.fragments import read_keyed
+from barca.io.values import _formed as form_table
+from barca.io.values import read_table, read_value, read_values
+from barca.partitions import display_keys, display_text
+from barca.schemas import KEY, PATH, VALUE, dimension
+
+if TYPE_CHECKING:
+    from barca.model import Definition, InputBinding, Work
+    from barca.ports import PackStore
+
+
+@dataclass(slots=True)
+class EachInputs:
+    """Inputs of one-key calls.
+
+    Attributes:
+        shared: Parameter to the value that every call receives.
+        columns: Parameter to the values of the calls, in the order of the work's keys.
+        failures: Keys whose input cannot be read, with the error.
+    """
+
+    shared: dict[str, Any] = field(default_factory=dict)
+    columns: dict[str, list[Any]] = field(default_factory=dict)
+    failures: dict[str, InputError | FragmentError] = field(default_factory=dict)
+
+
+def bind_each(work: Work, definition: Definition[..., Any], store: PackStore) -> EachInputs:
+    """Inputs of the one-key calls of a work.
+
+    Raises:
+        InputError: An input that every call receives cannot be given as annotated.
+        FragmentError: A pack of such an input is missing, unreadable, or another one.
+    """
+    annotations = parameter_annotations(definition.function)
+    inputs = EachInputs()
+    for name in work.dimensions:
+        inputs.columns[name] = work.keys.get_column(dimension(name)).to_list()
+    for binding in work.inputs:
+        annotation = annotations.get(binding.parameter)
+        if binding.mode == "same_key":
+            inputs.columns[binding.parameter] = _own_values(work, binding, annotation, store, inputs)
+        elif binding.mode == "value":
+            values = _keyed_values(work, binding, store)
+            inputs.columns[binding.parameter] = _parsed(values)
+        else:
+            inputs.shared[binding.parameter] = _shared(binding, annotation, store)
+    return inputs
+
+
+def bind_batch(work: Work, definition: Definition[..., Any], store: PackStore) -> dict[str, Any]:
+    """Arguments of a batched call.
+
+    Raises:
+        InputError: An input cannot be given as annotated.
+        FragmentError: A pack is missing, unreadable, or another one.
+    """
+    annotations = parameter_annotations(definition.function)
+    arguments: dict[str, Any] = {
+        name: work.keys.get_column(dimension(name)).to_list() for name in work.dimensions
+    }
+    for binding in work.inputs:
+        annotation = annotations.get(binding.parameter)
+        if binding.mode == "same_key":
+            arguments[binding.parameter] = _own_table_or_dict(work, binding, annotation, store)
+        elif binding.mode == "value":
+            arguments[binding.parameter] = _values_table_or_dict(work, binding, annotation, store)
+        else:
+            arguments[binding.parameter] = _shared(binding, annotation, store)
+    return arguments
+
+
+def names_of_keys(work: Work) -> list[str]:
+    """What stands for each key of a batched call in its dicts: the raw value, or display text of several."""
+    if len(work.dimensions) == 1:
+        return work.keys.get_column(dimension(work.dimensions[0])).to_list()
+    return display_keys(work.keys.get_column(KEY))
+
+
+# --- inputs of every call ---------------------------------------------------------------------------
+
+
+def _shared(binding: InputBinding, annotation: Any, store: PackStore) -> Any:
+    if binding.mode == "whole":
+        return read_value(store, binding.fragments, annotation, binding.dimensions)
+    if table_form(annotation) is not None:
+        return read_table(store, binding.fragments, annotation, binding.dimensions)
+    _, item = list_item(annotation)
+    return list(read_values(store, binding.fragments, item, binding.dimensions).values())
+
+
+# --- the same key of a partitioned node -------------------------------------------------------------
+
+
+def _own_values(
+    work: Work, binding: InputBinding, annotation: Any, store: PackStore, inputs: EachInputs
+) -> list[Any]:
+    """Each key's value; keys whose pack cannot be read are noted as failures and get `None`."""
+    fragments = _present(work, binding)
+    try:
+        values = read_values(store, fragments, annotation, binding.dimensions)
+    except (FragmentError, InputError):
+        values = {}
+        for (path,), part in fragments.group_by(PATH, maintain_order=True):
+            try:
+                values |= read_values(store, part, annotation, binding.dimensions)
+            except (FragmentError, InputError) as error:
+                for key in part.get_column(KEY):
+                    inputs.failures.setdefault(key, _of_key(error, binding, key, str(path)))
+    return [values.get(key) for key in work.keys.get_column(KEY)]
+
+
+def _of_key(
+    error: FragmentError | InputError, binding: InputBinding, key: str, path: str
+) -> FragmentError | InputError:
+    """The error of a pack, said for a key that is in it."""
+    return type(error)(
+        f"`{display_text(key)}` of the input `{binding.source}`: {error.message}",
+        code=error.code,
+        remediation=error.remediation,
+        node=binding.source,
+        key=display_text(key),
+        file=path,
+    )
+
+
+def _own_table_or_dict(work: Work, binding: InputBinding, annotation: Any, store: PackStore) -> Any:
+    fragments = _present(work, binding)
+    mapping, item = mapping_value(annotation)
+    if not mapping and table_form(annotation) is not None:
+        return read_table(store, fragments, annotation, binding.dimensions)
+    values = read_values(store, fragments, item, binding.dimensions)
+    return dict(zip(names_of_keys(work), values.values(), strict=True))
+
+
+def _present(work: Work, binding: InputBinding) -> pl.DataFrame:
+    """The fragments of the work's keys, one per key in their order.
+
+    Raises:
+        InputError: A key has none.
+    """
+    fragments = binding.fragments
+    if not fragments.get_column(KEY).equals(work.keys.get_column(KEY)):
+        fragments = work.keys.select(KEY).join(fragments, on=KEY, how="left", maintain_order="left")
+    without = fragments.filter(pl.col(PATH).is_null())
+    if without.height:
+        raise InputError(
+            f"the input `{binding.source}` has no result for `{display_text(without.item(0, KEY))}`",
+            code="input_missing",
+            node=work.node,
+            key=display_text(without.item(0, KEY)),
+            remediation="run again: it is computed first",
+        )
+    return fragments
+
+
+# --- the values of a keyed source -------------------------------------------------------------------
+
+
+def _keyed_values(work: Work, binding: InputBinding, store: PackStore) -> pl.Series:
+    """The JSON text of each key of the work.
+
+    Raises:
+        InputError: The source has no value for a key.
+    """
+    pairs = read_keyed(store, binding.fragments)
+    (name,) = work.dimensions
+    own = work.keys.select(KEY, pl.col(dimension(name)).alias(_RAW)).join(
+        pairs.select(pl.col(KEY).alias(_RAW), VALUE), on=_RAW, how="left", maintain_order="left"
+    )
+    values = own.get_column(VALUE)
+    if values.null_count():
+        key = own.filter(pl.col(VALUE).is_null()).item(0, KEY)
+        raise InputError(
+            f"`{binding.source}` returned no value for `{display_text(key)}`",
+            code="input_missing",
+            node=work.node,
+            key=display_text(key),
+            remediation="return a dict of key to value, or leave the parameter out",
+        )
+    return values
+
+
+_RAW = "raw"
+
+
+def _parsed(texts: pl.Series) -> list[Any]:
+    values: list[Any] = json.loads(f"[{','.join(texts.to_list())}]")
+    return values
+
+
+def _values_table_or_dict(work: Work, binding: InputBinding, annotation: Any, store: PackStore) -> Any:
+    values = _parsed(_keyed_values(work, binding, store))
+    mapping, _ = mapping_value(annotation)
+    form = table_form(annotation)
+    if mapping or form is None:
+        return dict(zip(names_of_keys(work), values, strict=True))
+    keys = work.keys.select(pl.col(dimension(name)).alias(name) for name in work.dimensions)
+    column = pl.Series(VALUE, values, strict=False)
+    return form_table(keys.hstack([column]), form)

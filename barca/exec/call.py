@@ -1,0 +1,270 @@
+"""What a worker does with a `Work`: load the function, bind its inputs, call it, check and store its answer.
+
+`execute` never raises for what user code did; each key that was begun has an outcome.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from barca.errors import OutputError
+from barca.exec.binding import bind_batch, bind_each
+from barca.exec.boundary import Alarm, Failure, describe, surroundings
+from barca.exec.capture import end_lines, recording
+from barca.exec.memory import read_peak, reset_peak
+from barca.exec.outcomes import outcome_rows
+from barca.exec.output import Sorter
+from barca.exec.storing import Stored, store_answer, store_each, store_keyed
+from barca.io.tables import is_table, to_frame
+from barca.model import Failed, WorkResult
+from barca.partitions import display_text
+from barca.schemas import FRAGMENTS, KEY, empty
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from barca.exec.capture import Recorder
+    from barca.exec.progress import Progress
+    from barca.model import Definition, FunctionRef, Work
+    from barca.ports import PackStore
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a work of this process.
+
+    Attributes:
+        result: What had been computed.
+    """
+
+    def __init__(self, result: WorkResult) -> None:
+        super().__init__()
+        self.result = result
+
+
+def execute(
+    work: Work,
+    store: PackStore,
+    load: Callable[[FunctionRef], Definition[..., Any]],
+    log_dir: Path | None = None,
+    *,
+    quiet: bool = False,
+    progress: Progress | None = None,
+    interruptible: bool = False,
+) -> WorkResult:
+    """Run a work and store what it computes.
+
+    Args:
+        work: What to run.
+        store: Holds inputs, receives results.
+        load: Loads the function.
+        log_dir: Directory of logs; `None` records nothing.
+        quiet: Whether printed lines are only recorded, not shown on stderr.
+        progress: Told which key is begun. Whoever reads it enforces timeouts; without it they are
+            enforced here, as far as `Alarm` can.
+        interruptible: Whether a `KeyboardInterrupt` is the user's Ctrl-C, rather than a step's failure.
+
+    Raises:
+        Interrupted: Ctrl-C, where interruptible; it carries the result of what was done before.
+    """
+    reset_peak()
+    started = time.perf_counter()
+    call = _Call(work, store, interruptible=interruptible, progress=progress)
+    with (
+        recording(work.node, work.run_id, log_dir, quiet=quiet) as recorder,
+        surroundings(work.env, work.engine),
+        Alarm(None if progress is not None else work.timeout_seconds) as alarm,
+    ):
+        recorder.call = work.id
+        call.run(load, recorder, alarm)
+    result = call.result(time.perf_counter() - started)
+    if call.interrupted:
+        raise Interrupted(result)
+    return result
+
+
+def failed_result(work: Work, failure: Failure, *, elapsed_seconds: float = 0.0) -> WorkResult:
+    """The result of a work whose every key failed for one reason."""
+    keys = work.keys.get_column(KEY).to_list()
+    outcomes = outcome_rows(keys, dict.fromkeys(keys, failure), elapsed_seconds, work.attempt)
+    return WorkResult(outcomes=outcomes, fragments=empty(FRAGMENTS), elapsed_seconds=elapsed_seconds)
+
+
+class _Call:
+    """One work on its way through a worker."""
+
+    def __init__(
+        self, work: Work, store: PackStore, *, interruptible: bool, progress: Progress | None
+    ) -> None:
+        self._work = work
+        self._store = store
+        self._progress = progress
+        self._interruption: tuple[type[BaseException], ...] = (KeyboardInterrupt,) if interruptible else ()
+        self._keys: list[str] = work.keys.get_column(KEY).to_list()
+        self._begun: list[str] = self._keys
+        self._failures: dict[str, Failure] = {}
+        self._elapsed: list[float] | float = 0.0
+        self._fragments = empty(FRAGMENTS)
+        self._raised = False
+        self.interrupted = False
+
+    def run(
+        self, load: Callable[[FunctionRef], Definition[..., Any]], recorder: Recorder, alarm: Alarm
+    ) -> None:
+        """Load, bind, call and store; whatever fails outside of a single key fails all that were begun."""
+        try:
+            definition = load(self._work.function)
+            if self._work.batched:
+                self._run_batch(definition, alarm)
+            else:
+                self._run_each(definition, recorder, alarm)
+        except self._interruption:
+            self.interrupted = True
+            self._begun = []
+        except BaseException as error:
+            self._fail_all(describe(error))
+
+    def result(self, elapsed_seconds: float) -> WorkResult:
+        """The outcome of every key that was begun."""
+        elapsed = self._elapsed if isinstance(self._elapsed, list) else elapsed_seconds
+        return WorkResult(
+            outcomes=outcome_rows(self._begun, self._failures, elapsed, self._work.attempt),
+            fragments=self._fragments,
+            elapsed_seconds=elapsed_seconds,
+            raised=self._raised,
+            max_rss_bytes=read_peak(),
+        )
+
+    def _fail_all(self, failure: Failure) -> None:
+        self._failures = {**dict.fromkeys(self._begun, failure), **self._failures}
+        self._fragments = empty(FRAGMENTS)
+
+    # --- one call for all keys ----------------------------------------------------------------------
+
+    def _run_batch(self, definition: Definition[..., Any], alarm: Alarm) -> None:
+        arguments = bind_batch(self._work, definition, self._store)
+        sorter = Sorter(self._work)
+        problem: Failure | None = None
+        if self._progress is not None:
+            self._progress.begin(0)
+        try:
+            alarm.start()
+            sorter.take(definition.function(**arguments))
+            alarm.stop()
+        except self._interruption:
+            raise
+        except OutputError as error:  # the answer does not fit the call: none of it can be trusted
+            sorter.answer.clear()
+            problem = describe(error)
+        except BaseException as error:
+            problem = describe(error)
+        finally:
+            alarm.stop()
+            end_lines()
+        self._untimed(0)
+        try:
+            self._keep(store_answer(self._work, self._store, sorter.answer, complete=problem is None))
+        except OutputError as error:
+            problem = describe(error)
+        self._raised = problem is not None
+        for key, reason in sorter.answer.failed.items():
+            self._failures[key] = Failure("Failed", reason)
+        self._fail_unanswered(problem)
+
+    def _fail_unanswered(self, problem: Failure | None) -> None:
+        """Keys without a result or a failure of their own fail for the call's problem, or its silence."""
+        answered = {*self._fragments.get_column(KEY), *self._failures}
+        for key in self._keys:
+            if key not in answered:
+                self._failures[key] = problem or Failure("OutputError", f"no result for {display_text(key)}")
+
+    # --- a call for each key ------------------------------------------------------------------------
+
+    def _run_each(self, definition: Definition[..., Any], recorder: Recorder, alarm: Alarm) -> None:
+        inputs = bind_each(self._work, definition, self._store)
+        for key, error in inputs.failures.items():
+            self._failures[key] = describe(error)
+        function = functools.partial(definition.function, **inputs.shared)
+        names = tuple(inputs.columns)
+        rows = zip(*inputs.columns.values(), strict=True) if names else iter([()] * len(self._keys))
+        values: list[tuple[str, Any]] = []
+        self._elapsed = elapsed = []
+        self._begun = []
+        deadline = time.perf_counter() + (self._work.budget_seconds or float("inf"))
+        begin = self._progress.begin if self._progress is not None else None
+        try:
+            for index, (key, row) in enumerate(zip(self._keys, rows, strict=True)):
+                started = time.perf_counter()
+                if started > deadline and index:
+                    break
+                if begin is not None:
+                    begin(index)
+                if key not in self._failures:
+                    recorder.key = key
+                    self._call_one(key, function, dict(zip(names, row, strict=True)), values, alarm)
+                    if recorder.open_line:
+                        end_lines()
+                self._begun.append(key)
+                elapsed.append(time.perf_counter() - started)
+        except self._interruption:
+            self.interrupted = True
+        recorder.key = None
+        self._untimed(len(self._begun) - 1)
+        self._store_values(values)
+
+    def _call_one(
+        self,
+        key: str,
+        function: Callable[..., Any],
+        arguments: dict[str, Any],
+        values: list[tuple[str, Any]],
+        alarm: Alarm,
+    ) -> None:
+        try:
+            if alarm.active:
+                alarm.start()
+            value = function(**arguments)
+            kind = type(value)
+            if kind is Failed:
+                self._failures[key] = Failure("Failed", value.reason)
+                return
+            if kind not in _SETTLED and is_table(value):
+                value = to_frame(value, self._work.engine)
+            if alarm.active:
+                alarm.stop()
+        except self._interruption:
+            raise
+        except BaseException as error:
+            self._failures[key] = describe(error)
+        else:
+            values.append((key, value))
+        finally:
+            if alarm.active:
+                alarm.stop()
+
+    def _store_values(self, values: list[tuple[str, Any]]) -> None:
+        if not values:
+            return
+        if self._work.keyed:
+            self._keep(store_keyed(self._work, self._store, values[0][1]))
+        else:
+            self._keep(store_each(self._work, self._store, values))
+
+    # --- both ---------------------------------------------------------------------------------------
+
+    def _untimed(self, index: int) -> None:
+        if self._progress is not None:
+            self._progress.untimed(index)
+
+    def _keep(self, stored: Stored) -> None:
+        self._fragments = stored.fragments
+        for key, error in stored.failures:
+            self._failures[key] = describe(error)
+
+
+_SETTLED = frozenset((dict, list, str, int, float, bool, type(None), tuple, pl.DataFrame))
+"""Types whose values need no computing before they are stored."""

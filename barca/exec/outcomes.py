@@ -1,0 +1,70 @@
+"""Outcome frames: how each key of a work ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from barca.schemas import (
+    ATTEMPTS,
+    ELAPSED_SECONDS,
+    ERROR_MESSAGE,
+    ERROR_TYPE,
+    KEY,
+    OUTCOMES,
+    STATUS,
+    TRACEBACK,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from barca.exec.boundary import Failure
+
+
+def outcome_rows(
+    keys: Sequence[str],
+    failures: Mapping[str, Failure],
+    elapsed_seconds: Sequence[float] | float,
+    attempt: int,
+) -> pl.DataFrame:
+    """Rows of `schemas.OUTCOMES`.
+
+    Args:
+        keys: Keys that were begun.
+        failures: The failures among them; the others succeeded.
+        elapsed_seconds: Of each key's call, or of the one call.
+        attempt: Which attempt it was.
+    """
+    frame = pl.DataFrame({KEY: keys}, schema={KEY: pl.String})
+    elapsed = (
+        pl.lit(elapsed_seconds, pl.Float64)
+        if isinstance(elapsed_seconds, float)
+        else pl.Series(elapsed_seconds, dtype=pl.Float64)
+    )
+    frame = frame.with_columns(pl.lit(attempt, pl.Int64).alias(ATTEMPTS), elapsed.alias(ELAPSED_SECONDS))
+    if not failures:
+        nothing = [pl.lit(None, pl.String).alias(name) for name in (ERROR_TYPE, ERROR_MESSAGE, TRACEBACK)]
+        return frame.with_columns(pl.lit("success").alias(STATUS), *nothing).select(list(OUTCOMES))
+    told = _failure_rows(failures)
+    return frame.join(told, on=KEY, how="left", maintain_order="left").select(
+        pl.col(name).fill_null("success") if name == STATUS else pl.col(name) for name in OUTCOMES
+    )
+
+
+def _failure_rows(failures: Mapping[str, Failure]) -> pl.DataFrame:
+    """`key, status, error_type, error_message, traceback`; one text for keys that share one failure."""
+    texts = dict.fromkeys((KEY, STATUS, ERROR_TYPE, ERROR_MESSAGE, TRACEBACK), pl.String)
+    first = next(iter(failures.values()))
+    if all(failure is first for failure in failures.values()):
+        shared = {ERROR_TYPE: first.error_type, ERROR_MESSAGE: first.message, TRACEBACK: first.traceback}
+        return pl.DataFrame({KEY: list(failures)}, schema={KEY: pl.String}).with_columns(
+            pl.lit("failed").alias(STATUS),
+            *(pl.lit(text, pl.String).alias(name) for name, text in shared.items()),
+        )
+    rows = [
+        (key, "failed", failure.error_type, failure.message, failure.traceback)
+        for key, failure in failures.items()
+    ]
+    return pl.DataFrame(rows, schema=texts, orient="row")

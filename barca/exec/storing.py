@@ -1,0 +1,116 @@
+"""Storing the answers of a work as packs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from barca.io.fragments import pack_keyed, pack_table, pack_values
+from barca.io.storage import node_directory
+from barca.schemas import FRAGMENTS, KEY, empty
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from barca.errors import OutputError
+    from barca.exec.output import Answer
+    from barca.model import Work
+    from barca.ports import PackStore
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What was stored.
+
+    Attributes:
+        fragments: `schemas.FRAGMENTS`.
+        failures: Keys whose value cannot be stored, with the error.
+    """
+
+    fragments: pl.DataFrame
+    failures: Sequence[tuple[str, OutputError]] = field(default_factory=list)
+
+
+def pack_path(work: Work, part: str = "") -> str:
+    """Path of a pack of a work; works are numbered within their run, so the run is part of the name."""
+    return f"{node_directory(work.node)}/{work.run_id}-{work.id}{part}.parquet"
+
+
+def store_keyed(work: Work, store: PackStore, returned: Any) -> Stored:
+    """Store what a keyed source returned."""
+    return Stored(pack_keyed(store, pack_path(work), work.node, returned, work.keys, engine=work.engine))
+
+
+def store_each(work: Work, store: PackStore, values: Sequence[tuple[str, Any]]) -> Stored:
+    """Store what one-key calls returned: in shared packs, or in a file each."""
+    if work.shared_pack or len(values) == 1:
+        return _values(work, store, "", values)
+    parts = [_values(work, store, f"-k{number}", [pair]) for number, pair in enumerate(values)]
+    return Stored(
+        pl.concat([part.fragments for part in parts]),
+        [failure for part in parts for failure in part.failures],
+    )
+
+
+def store_answer(work: Work, store: PackStore, answer: Answer, *, complete: bool) -> Stored:
+    """Store what a batched call answered.
+
+    Args:
+        work: The call.
+        store: Receives the packs.
+        answer: What it answered.
+        complete: Whether it came to its end, so that keys without rows in yielded tables have none.
+
+    Raises:
+        OutputError: A table cannot be stored, or holds rows of no key of the call.
+    """
+    if answer.table is not None:
+        return Stored(_table(work, store, "", answer.table, work.keys))
+    packs: list[pl.DataFrame] = []
+    failures: Sequence[tuple[str, OutputError]] = []
+    if answer.values:
+        stored = _values(work, store, "", list(answer.values.items()))
+        packs, failures = [stored.fragments], stored.failures
+    for number, (frame, keys) in enumerate(_tables(work, answer, complete=complete)):
+        packs.append(_table(work, store, f"-t{number}", frame, keys))
+    return Stored(pl.concat(packs) if packs else empty(FRAGMENTS), failures)
+
+
+def _tables(work: Work, answer: Answer, *, complete: bool) -> list[tuple[pl.DataFrame, pl.DataFrame]]:
+    """Yielded tables of one schema as one table, each with its keys (`schemas.WORK_KEYS`)."""
+    groups: dict[Any, tuple[list[pl.DataFrame], list[str]]] = {}
+    for frame, keys in answer.yielded:
+        frames, all_keys = groups.setdefault(tuple(frame.schema.items()), ([], []))
+        frames.append(frame)
+        all_keys += keys
+    if groups and complete:
+        given = {*answer.values, *answer.failed, *(key for _, keys in groups.values() for key in keys)}
+        last = list(groups.values())[-1][1]
+        last += [key for key in work.keys.get_column(KEY) if key not in given]
+    return [(pl.concat(frames), _some(work, keys)) for frames, keys in groups.values()]
+
+
+def _some(work: Work, keys: Sequence[str]) -> pl.DataFrame:
+    chosen = pl.DataFrame({KEY: keys}, schema={KEY: pl.String})
+    return work.keys.join(chosen, on=KEY, how="semi", maintain_order="left")
+
+
+def _table(work: Work, store: PackStore, part: str, frame: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:
+    path = pack_path(work, part)
+    return pack_table(store, path, work.node, frame, keys, work.dimensions, engine=work.engine)
+
+
+def _values(work: Work, store: PackStore, part: str, values: Sequence[tuple[str, Any]]) -> Stored:
+    fragments, failures = pack_values(
+        store,
+        pack_path(work, part),
+        work.node,
+        values,
+        work.keys,
+        work.dimensions,
+        serializer=work.serializer,
+        engine=work.engine,
+    )
+    return Stored(fragments, failures)
