@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barca.discovery.files import PACKAGE
 from barca.discovery.names import declared_nodes
@@ -39,10 +39,21 @@ def broken_expression(node_id: NodeId, expression: Deferred, error: BaseExceptio
 def describe(error: BaseException, root: Path) -> str:
     """`ExceptionType: message`; of barca's own errors with file, line and hint."""
     if isinstance(error, BarcaError):
-        text = f"{type(error).__name__}: {error}"
+        text = f"{type(error).__name__}: {_placed(error)}"
     else:
         text = "".join(traceback.format_exception_only(error)).strip()
     return text if root == root.parent else text.replace(f"{root}/", "")
+
+
+def _placed(error: BarcaError) -> BarcaError:
+    """The error with the line of the user's code that raised it, where it does not say."""
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if not _is_machinery(frame.filename)
+    ]
+    if error.file is not None or not frames:
+        return error
+    place: dict[str, Any] = {"file": frames[-1].filename, "line": frames[-1].lineno}
+    return type(error)(error.message, **{**error.fields(), **place})
 
 
 def user_traceback(error: BaseException) -> str:

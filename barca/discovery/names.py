@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DECORATORS = ("asset", "task", "sensor")
 
-_BARCA_IMPORT = re.compile(r"^\s*from\s+barca(?:\.\w+)?\s+import\s+\(?([^#\n)]*)", re.MULTILINE)
+_BARCA_IMPORT = re.compile(r"^\s*from\s+barca(?:\.\w+)?\s+import\s+(\([^)]*|[^#\n(]*)", re.MULTILINE)
 _ALIAS = re.compile(r"(\w+)\s+as\s+(\w+)")
 _DECORATED = re.compile(
     r"^[ \t]*@[ \t]*(?:\w+[ \t]*\.[ \t]*)*(?P<decorator>\w+)(?P<between>.*?)^[ \t]*(?:async[ \t]+)?def[ \t]+"
@@ -32,7 +32,7 @@ class BarcaNames:
     """Names of a file that mean barca, or something of barca.
 
     Attributes:
-        modules: Names bound to the module `barca` (or `barca.partitions`, `barca.decorators`).
+        modules: Names bound to the package `barca`.
         functions: Local name to barca's own name: `{"p": "partitions"}`.
     """
 
@@ -43,8 +43,8 @@ class BarcaNames:
         """Barca's own name of what an expression names, if it names something of barca."""
         if isinstance(called, ast.Name):
             return self.functions.get(called.id)
-        if isinstance(called, ast.Attribute):
-            return called.attr if ast.unparse(called.value) in self.modules else None
+        if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name):
+            return called.attr if called.value.id in self.modules else None
         return None
 
 
@@ -55,9 +55,7 @@ def barca_names(tree: ast.Module) -> BarcaNames:
         if isinstance(statement, ast.Import):
             for alias in statement.names:
                 if alias.name.partition(".")[0] == "barca":
-                    names.modules.add(alias.asname or alias.name)
-                    if alias.asname is None:
-                        names.modules.add("barca")
+                    names.modules.add(alias.asname or "barca")
         elif isinstance(statement, ast.ImportFrom) and _from_barca(statement):
             for alias in statement.names:
                 if alias.name == "*":
@@ -65,8 +63,6 @@ def barca_names(tree: ast.Module) -> BarcaNames:
                     names.functions.update({name: name for name in exported})
                 else:
                     names.functions[alias.asname or alias.name] = alias.name
-                    if alias.name in {"partitions", "decorators"}:
-                        names.modules.add(alias.asname or alias.name)
     return names
 
 

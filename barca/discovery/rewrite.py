@@ -35,7 +35,7 @@ def rewrite(source: str, file: str, real_name: Callable[[str], str]) -> ast.Modu
     Raises:
         SyntaxError: It does not parse.
     """
-    tree = ast.parse(source, file)
+    tree: ast.Module = compile(source, file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     _Imports(real_name).visit(tree)
     if "barca" in source:
         _PutOff(tree, source).visit(tree)
