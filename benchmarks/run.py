@@ -31,6 +31,8 @@ FORMS = {
     "all": ("chain_tables", ("--batch", "all")),
 }
 """Form to its pipeline and the options of its commands."""
+LEFT_OUT = ("BARCA_", "GROCERY_", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
+"""Variables that processes do not get: settings, and what makes every start compile every module again."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def run(command: list[str], directory: Path) -> Process:
     Raises:
         SystemExit: It failed; its errors are printed.
     """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("BARCA_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(LEFT_OUT)}
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         start = time.perf_counter()
         process = subprocess.Popen(
@@ -208,11 +210,22 @@ def measure_form(barca: str, form: str, keys: int, directory: Path, repeat: int)
     yield chain.measure_dry_run(repeat)
 
 
+def warm_up(barca: str) -> None:
+    """Runs everything once at a small size, so that modules are compiled and in the file cache."""
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        measure_bare(100, directory, 1)
+        for form in FORMS:
+            (directory / form).mkdir()
+            Chain(barca, directory / form, form, 100).command()
+
+
 def measure(keys: list[int], forms: list[str], repeat: int) -> Iterator[Row]:
     """Every row, size by size, so that a ratio compares neighbours in time."""
     barca = shutil.which("barca", path=str(Path(sys.executable).parent)) or shutil.which("barca")
     if barca is None:
         sys.exit("the barca command is not installed: pip install .")
+    warm_up(barca)
     for size in keys:
         with tempfile.TemporaryDirectory() as name:
             directory = Path(name)

@@ -41,7 +41,9 @@ def test_only_products_sold_in_the_new_week_run(project):
     shutil.copy(EXAMPLE, project.root / "pipeline.py")
 
     def departments(week: int, *options: str) -> dict:
-        return project.cli_json("get", "departments", "pipeline.py", *options, env={"GROCERY_WEEK": str(week)})
+        return project.cli_json(
+            "get", "departments", "pipeline.py", *options, env={"GROCERY_WEEK": str(week)}
+        )
 
     assert counts(departments(52)) == {"sold": 1, "weekly": 67_954, "trend": 67_954, "departments": 1}
     assert counts(departments(52)) == {"sold": 1}
