@@ -118,7 +118,8 @@ def write_values(shelf: Shelf, kind: str, values: pl.Series) -> pl.DataFrame:
         `schemas.FRAGMENTS`, in the order of `shelf.keys`.
     """
     column = payload_column(shelf.dimensions)
-    frame = _dimension_columns(shelf).hstack([values.alias(column)])
+    # a frame without columns has no rows, so it cannot take one
+    frame = pl.DataFrame([*_dimension_columns(shelf).get_columns(), values.alias(column)])
     counts = pl.repeat(1, values.len(), dtype=pl.Int64, eager=True)
     digests = digest_values(kind, values.to_list())
     return _write(shelf, kind, frame, counts, digests, {"columns": [column]})
