@@ -145,7 +145,7 @@ def _extra_keys(shelf: Shelf, schema: pl.Schema, extra: pl.DataFrame) -> OutputE
 
 @dataclass(slots=True)
 class _Sorted:
-    """Results of a call by how they are stored: the positions of their keys, and their forms."""
+    """Results of a call by how they are stored: the positions of their keys, ascending, and their forms."""
 
     texts: dict[int, str] = field(default_factory=dict)
     blobs: dict[int, bytes] = field(default_factory=dict)
@@ -188,31 +188,33 @@ def pack_values(
     """
     shelf = Shelf.of(store, path, node, keys, dimensions, engine)
     names = shelf.keys.get_column(KEY).to_list()
-    places = {key: position for position, key in enumerate(names)}
-    given = [(places[key], value) for key, value in values]
-    given.sort(key=lambda pair: pair[0])
-    results = _sort_out(shelf, names, given, serializer)
+    places = dict(zip(names, range(len(names)), strict=True))
+    places_given = [places[key] for key, _ in values]
+    order = pl.Series(places_given, dtype=pl.UInt32).arg_sort().to_list()
+    positions, objects = [places_given[index] for index in order], [values[index][1] for index in order]
+    results = _sort_out(shelf, names, positions, objects, serializer)
     packs: list[pl.DataFrame] = []
     for kind, dtype, payload in (("json", pl.String, results.texts), ("pickle", pl.Binary, results.blobs)):
         if payload:
-            positions = pl.Series(list(payload), dtype=pl.UInt32)
-            column = pl.Series(list(payload.values()), dtype=dtype)
-            packs.append(write_values(shelf.numbered(len(packs)).of_keys(positions), kind, column))
-    for frames in _by_schema(results.frames):
+            here = shelf.numbered(len(packs)).of_keys(pl.Series(list(payload), dtype=pl.UInt32))
+            packs.append(write_values(here, kind, pl.Series(list(payload.values()), dtype=dtype)))
+    for frames in _by_schema(shelf.node, names, results):
         packs += _pack_frames(shelf.numbered(len(packs)), frames, results.failures)
     failures = [(names[position], results.failures[position]) for position in sorted(results.failures)]
     return pl.concat(packs) if packs else empty(FRAGMENTS), failures
 
 
 def _sort_out(
-    shelf: Shelf, names: Sequence[str], given: Sequence[tuple[int, Any]], serializer: Serializer | None
+    shelf: Shelf,
+    names: Sequence[str],
+    positions: Sequence[int],
+    objects: Sequence[Any],
+    serializer: Serializer | None,
 ) -> _Sorted:
     """Find each value's form, its JSON text, pickle or frame; what has none is a failure."""
     results = _Sorted()
-    texts: Sequence[str | None] = [None] * len(given)
-    if serializer is None:
-        texts = faithful_texts([value for _, value in given])
-    for (position, value), text in zip(given, texts, strict=True):
+    texts = faithful_texts(objects) if serializer is None else [None] * len(objects)
+    for position, value, text in zip(positions, objects, texts, strict=True):
         if text is not None:
             results.texts[position] = text
             continue
@@ -231,12 +233,9 @@ def _place(
         results.texts[position] = _forced_text(node, key, value)
     elif serializer != "pickle" and is_table(value):
         try:
-            frame = to_frame(value, shelf.engine)
+            results.frames[position] = to_frame(value, shelf.engine)
         except Exception as error:
             raise _not_computed(node, key, value, error) from error
-        if reason := unstorable(frame.schema):
-            raise _unstorable(node, key, *reason)
-        results.frames[position] = frame
     elif serializer == "table":
         raise OutputError(
             f'`{node}` returned {_a(value)} for {_of(key)}, but `serializer="table"` takes tables',
@@ -270,11 +269,18 @@ def _forced_text(node: NodeId, key: str, value: Any) -> str:
 # --- tables, one per key ----------------------------------------------------------------------------
 
 
-def _by_schema(frames: Mapping[int, pl.DataFrame]) -> list[dict[int, pl.DataFrame]]:
+def _by_schema(node: NodeId, names: Sequence[str], results: _Sorted) -> list[dict[int, pl.DataFrame]]:
+    """The frames grouped by schema; those of schemas that cannot be stored become failures."""
     groups: dict[Any, dict[int, pl.DataFrame]] = {}
-    for position, frame in frames.items():
-        groups.setdefault(tuple(frame.schema.items()), {})[position] = frame
-    return list(groups.values())
+    for position, frame in results.frames.items():
+        groups.setdefault((*frame.columns, *frame.dtypes), {})[position] = frame
+    kept = []
+    for frames in groups.values():
+        if reason := unstorable(next(iter(frames.values())).schema):
+            results.failures |= {place: _unstorable(node, names[place], *reason) for place in frames}
+        else:
+            kept.append(frames)
+    return kept
 
 
 def _pack_frames(

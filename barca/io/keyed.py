@@ -99,8 +99,9 @@ def read_keyed(store: PackStore, fragment: pl.DataFrame) -> pl.DataFrame:
             remediation="run the source again with --refresh",
             file=path,
         )
+    pairs = store.scan([path], KEYED)
     with readable(path):
-        return store.scan([path], KEYED).collect(engine="in-memory")
+        return pairs.collect(engine="in-memory")
 
 
 def _of_table(node: NodeId, table: Any, engine: Engine) -> tuple[list[Any], list[Any] | None, list[str]]:

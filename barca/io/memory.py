@@ -133,14 +133,22 @@ class MemoryPackStore:
         self.packs[path] = (file.getvalue(), datetime.now(UTC))
         return len(self.packs[path][0])
 
-    def scan(self, paths: Sequence[str], schema: pl.Schema | None = None) -> pl.LazyFrame:
+    def scan(
+        self, paths: Sequence[str], schema: pl.Schema | None = None, path_column: str | None = None
+    ) -> pl.LazyFrame:
         """One lazy scan over packs; with `schema`, missing columns are null and others left out.
+
+        `path_column` names a last column, String: the path of each row's pack.
 
         Raises:
             FragmentError: A pack is missing, unreadable, or not the one that was written.
         """
         if not paths:
-            return no_packs(schema)
+            return no_packs(schema, path_column)
+        if path_column is not None:
+            scans = [self.scan([path], schema) for path in paths]
+            names = [pl.lit(path).alias(path_column) for path in paths]
+            return pl.concat(scan.with_columns(name) for scan, name in zip(scans, names, strict=True))
         return pl.scan_parquet(
             [self._content(path) for path in paths],
             schema=schema,

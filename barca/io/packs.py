@@ -42,9 +42,10 @@ def is_panic(error: BaseException) -> bool:
     return type(error).__name__ == "PanicException"
 
 
-def no_packs(schema: pl.Schema | None) -> pl.LazyFrame:
+def no_packs(schema: pl.Schema | None, path_column: str | None) -> pl.LazyFrame:
     """The scan of no packs at all: no rows, of the schema asked for."""
-    return pl.LazyFrame(schema=schema)
+    paths = {} if path_column is None else {path_column: pl.String()}
+    return pl.LazyFrame(schema={**(schema or {}), **paths})
 
 
 def check_pack(path: str, source: Path | bytes) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from barca.partitions import display_text
 from barca.schemas import FORMAT, KEY, PATH, ROW_OFFSET, ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from barca.ports import PackStore
 
@@ -28,7 +28,6 @@ class Pack:
     Attributes:
         path: Of the pack.
         format: Of all its fragments.
-        columns: The user's columns; for `json` and `pickle`, the one that holds the values.
         footer: The `barca` entry of its footer.
         fragments: `schemas.FRAGMENTS`.
     """
@@ -55,15 +54,16 @@ class Pack:
 
     @property
     def span(self) -> tuple[int, int]:
-        """First row of the first fragment, and the row after the last."""
-        offsets = self.fragments.get_column(ROW_OFFSET)
-        ends = offsets + self.fragments.get_column(ROWS)
-        return int(offsets.to_list()[0] if offsets.len() == 1 else min(offsets)), int(max(ends))
+        """The first row of any fragment, and the row after the last."""
+        ends = (pl.col(ROW_OFFSET) + pl.col(ROWS)).alias(ROWS)
+        begin, end = self.fragments.select(pl.col(ROW_OFFSET).min(), ends.max()).row(0)
+        return int(begin), int(end)
 
     def ranges(self) -> Iterator[tuple[str, int, int]]:
         """For each fragment its key, and its offset and length in `rows`."""
         begin, _ = self.span
-        yield from self.fragments.select(KEY, pl.col(ROW_OFFSET) - begin, ROWS).iter_rows()
+        offsets = (self.fragments.get_column(ROW_OFFSET) - begin).to_list()
+        return zip(self.keys, offsets, self.fragments.get_column(ROWS).to_list(), strict=True)
 
 
 def open_packs(store: PackStore, fragments: pl.DataFrame) -> list[Pack]:
@@ -88,8 +88,9 @@ def read_rows(store: PackStore, pack: Pack) -> pl.DataFrame:
     Raises:
         FragmentError: The pack is missing, unreadable, or another one.
     """
+    rows = pack.rows(store)
     with readable(pack.path):
-        return pack.rows(store).collect(engine="in-memory")
+        return rows.collect(engine="in-memory")
 
 
 def read_objects(store: PackStore, pack: Pack) -> list[Any]:
@@ -120,8 +121,3 @@ def _unpickled(pack: Pack, key: str, payload: bytes) -> Any:
             key=display_text(key),
             remediation=f"run it again: --refresh {node.rpartition(':')[2]}",
         ) from error
-
-
-def node_of(packs: Sequence[Pack]) -> str | None:
-    """The node that wrote the packs."""
-    return packs[0].footer["node"] if packs else None

@@ -56,7 +56,8 @@ def read_values(
     """
     form = table_form(annotation)
     values: dict[str, Any] = {}
-    for pack in open_packs(store, fragments):
+    packs = open_packs(store, fragments)
+    for pack in packs:
         if pack.format == "table":
             values |= _tables(store, pack, form, annotation)
         elif pack.format == "keyed":
@@ -64,7 +65,7 @@ def read_values(
         else:
             objects = zip(pack.keys, read_objects(store, pack), strict=True)
             values |= {key: _as_form(value, form, pack, key) for key, value in objects} if form else objects
-    return {key: values[key] for key in fragments.get_column(KEY)}
+    return values if len(packs) == 1 else {key: values[key] for key in fragments.get_column(KEY).to_list()}
 
 
 def read_table(store: PackStore, fragments: pl.DataFrame, annotation: Any, dimensions: Sequence[str]) -> Any:
