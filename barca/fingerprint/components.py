@@ -130,6 +130,8 @@ def warnings(
 ) -> tuple[str, ...]:
     """What could not be followed and what is read undeclared, sorted, each naming the node."""
     found = {f"`{node_id}`: {text}" for target in targets if (text := getattr(target, "warning", None))}
+    if not labels:
+        found.add(f"`{node_id}`: the function is not in the project; only its name counts")
     for label, node in labels:
         where = f"`{node_id}`" if label == "function" else f"`{node_id}`, {label}"
         found |= {f"{where}: {text}" for text in node.warnings}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import os
 import sys
 import types
@@ -55,6 +56,7 @@ class Cone:
         self.project = project
         self.static = StaticCone(project, self._later)
         self.namespaces: dict[str, Namespace] = {}
+        self._encoders: dict[str, ValueEncoder] = {}
         self._pending: deque[tuple[CodeNode, Callable[[], object]]] = deque()
         self._targets: dict[int, tuple[object, Target]] = {}
         self._constants: dict[tuple[str, int, int], tuple[object, CodeNode]] = {}
@@ -66,8 +68,12 @@ class Cone:
             try:
                 complete()
             except Exception as error:
-                note(node, f"could not be analysed ({type(error).__name__}: {error}); only its name counts")
-            node.own = node.own or hash_fields([("kind", node.kind), ("name", node.name)])
+                note(node, f"could not be analysed ({type(error).__name__}: {error}); its whole file counts")
+                node.own = hash_fields([("kind", node.kind), ("name", node.name), ("file", self._text(node))])
+
+    def _text(self, node: CodeNode) -> str:
+        path = Path(self.project.root) / node.file
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
     def _later(self, node: CodeNode, complete: Callable[[], object]) -> None:
         self._pending.append((node, complete))
@@ -210,15 +216,17 @@ class Cone:
         for name, value in sorted(place.cells.items()):
             if isinstance(value, types.ModuleType):
                 continue  # followed attribute by attribute
-            cell = CodeNode("closure", f"{node.name} {name}", node.file)
-            node.edges.append((f"closure {name}", cell))
-            try:
-                self._fill_value(cell, name, value, place)
-            except Unencodable as failure:
-                note(
-                    node, f"the closure variable `{name}` cannot be hashed ({failure}); only its type counts"
-                )
-                cell.own = hash_fields([("kind", "closure"), ("type", type_name(type(value)))])
+            self._add_value(node, "closure", name, value, place)
+
+    def _add_value(self, node: CodeNode, kind: NodeKind, name: str, value: Any, place: Place) -> None:
+        """Count a value that code carries with it."""
+        carried = CodeNode(kind, f"{node.name} {name}", node.file)
+        node.edges.append((f"{kind} {name}", carried))
+        try:
+            self._fill_value(carried, name, value, place)
+        except Unencodable as failure:
+            note(node, f"the {kind} variable `{name}` cannot be hashed ({failure}); only its type counts")
+            carried.own = hash_fields([("kind", kind), ("type", type_name(type(value)))])
 
     def _add_namespaces(self, node: CodeNode, attributes: Iterable[str]) -> None:
         """Follow Polars namespaces that the project registered, such as `frame.mine.clean()`."""
@@ -239,25 +247,18 @@ class Cone:
         tree = locate.find_class(source, kind) if source is not None else None
         resolver = LiveResolver(self, place)
         statements = source.bindings.get(kind.__name__, []) if source is not None else []
+        made_inside = "<locals>" in kind.__qualname__
         if tree is not None:
-            extra = self._attributes(kind, place) if "<locals>" in kind.__qualname__ else []
-            names = {name for name in vars(kind) if not name.startswith("__")} if extra else set()
-            self._add_namespaces(
-                node,
-                fill_definition(
-                    node,
-                    tree,
-                    resolver,
-                    skip=lambda use: use.chain[0] in names and use.where == "body",
-                    extra=extra,
-                ).attributes,
-            )
+            # what such a class takes from the function around it is gone; its attributes still hold it
+            uses = fill_definition(node, tree, resolver, skip=resolver.is_lost if made_inside else None)
+            self._add_namespaces(node, uses.attributes)
         elif statements:
             fill_statements(node, statements, resolver)
         else:
-            note(node, "its source was not found; its plain attributes and its methods count")
-            extra = self._attributes(kind, place)
-            node.own = hash_fields([("kind", "class"), ("name", kind.__qualname__), *extra])
+            note(node, "its source was not found; its attributes and methods count")
+            node.own = hash_fields([("kind", "class"), ("name", kind.__qualname__)])
+        if made_inside or (tree is None and not statements):
+            self._add_attributes(node, kind, tree, place)
         for order, base in enumerate(kind.__bases__):
             node.edges += [(f"base {order:03}", one) for one in _nodes(self.follow(base))]
         for name, function in locate.named_functions(kind):
@@ -266,18 +267,13 @@ class Cone:
                 node.edges += [(f"member {name}", one) for one in _nodes(self.follow(function))]
         self._add_cells(node, place)
 
-    def _attributes(self, kind: type, place: Place) -> list[tuple[str, str]]:
-        """Plain attributes of a class as they are now, for classes that a function makes."""
-        fields: list[tuple[str, str]] = []
-        for name, value in sorted(vars(kind).items()):
-            if name.startswith("__") or isinstance(value, types.FunctionType):
-                continue
-            try:
-                text, _ = self._encoder(place).encode(value)
-            except Unencodable:
-                continue  # its expression is part of the class's source
-            fields += [("attribute", name), ("value", text)]
-        return fields
+    def _add_attributes(self, node: CodeNode, kind: type, tree: ast.ClassDef | None, place: Place) -> None:
+        """Count the attributes that a class holds now, besides methods and the like."""
+        names = locate.assigned_names(tree) if tree is not None else vars(kind).keys()
+        for name in sorted(names & vars(kind).keys()):
+            value = vars(kind)[name]
+            if not name.startswith("_") and not isinstance(value, types.FunctionType | property):
+                self._add_value(node, "closure", name, value, place)
 
     # --- values ---------------------------------------------------------------------------------------
 
@@ -360,14 +356,19 @@ class Cone:
         node.text = f"{name} = {HIDDEN if hide or looks_secret(name) else show(value)}"
 
     def _encoder(self, place: Place) -> ValueEncoder:
-        folder = str(Path(place.path).parent) if self.project.origin(place.path) == "project" else None
-        return ValueEncoder(self.project.root, folder, lambda kind: isinstance(self.follow(kind), CodeNode))
+        if place.path not in self._encoders:
+            folder = str(Path(place.path).parent) if self.project.origin(place.path) == "project" else None
+            self._encoders[place.path] = ValueEncoder(
+                self.project.root, folder, lambda kind: isinstance(self.follow(kind), CodeNode)
+            )
+        return self._encoders[place.path]
 
 
 def _nodes(target: Target) -> tuple[CodeNode, ...]:
     return (target,) if isinstance(target, CodeNode) else target.follows
 
 
+@functools.cache
 def _real(path: str) -> str:
     return path if path.startswith("<") or not Path(path).exists() else os.path.realpath(path)
 

@@ -97,6 +97,12 @@ class LiveResolver:
             return self._module(value, rest, kind) if isinstance(value, types.ModuleType) else []
         return self._name(self._place, name, rest, kind)
 
+    def is_lost(self, use: Use) -> bool:
+        """Whether a name stood in a function that has returned, out of reach by now."""
+        name = use.chain[0]
+        known = name in self._place.cells or name in self._place.namespace or hasattr(builtins, name)
+        return use.imported is None and not known
+
     def literal(self, argument: ast.expr | None) -> str | None:
         """See `nodes.Resolver`."""
         if isinstance(argument, ast.Name):

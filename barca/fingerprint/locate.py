@@ -116,6 +116,15 @@ def _unwrapped(attribute: Any) -> Iterator[object]:
         yield getattr(attribute, "func", None) if type(attribute).__module__ == "functools" else None
 
 
+def assigned_names(tree: ast.ClassDef) -> set[str]:
+    """Names that a class body assigns to."""
+    names: set[str] = set()
+    for statement in tree.body:
+        if not isinstance(statement, ast.ClassDef | FunctionNode):
+            names |= {part.id for part in ast.walk(statement) if isinstance(part, ast.Name)}
+    return names
+
+
 def class_home(kind: type) -> tuple[str, dict[str, Any]] | None:
     """File (or cell) and module namespace of a class, or `None` when neither can be told."""
     module = sys.modules.get(kind.__module__)

@@ -52,6 +52,9 @@ def dump(node: ast.AST) -> str:
         if isinstance(item, _Literal):
             parts.append(item)
         elif isinstance(item, ast.AST):
+            if not item._fields:
+                parts.append(f"({type(item).__name__})")
+                continue
             stack.append(_Literal(")"))
             for name, value in reversed(list(_fields(item))):
                 stack += [value, _Literal(f" {name}=")]
@@ -79,8 +82,11 @@ def constant_text(value: object) -> str:
 
 
 def _fields(node: ast.AST) -> Iterator[tuple[str, Any]]:
-    for name, value in ast.iter_fields(node):
-        if name in _IGNORED or (value is None and not isinstance(node, ast.Constant | ast.MatchSingleton)):
+    for name in node._fields:
+        if name in _IGNORED:
+            continue
+        value = getattr(node, name, None)
+        if value is None and not isinstance(node, ast.Constant | ast.MatchSingleton):
             continue
         if isinstance(value, list):
             kept = _statements(value) if name in {"body", "orelse", "finalbody"} else value
@@ -137,7 +143,10 @@ def decorators(node: ast.AST) -> list[ast.expr]:
 
 def readable(node: ast.AST) -> str:
     """The tree as Python source, without docstrings and with secret-looking literals hidden."""
-    return ast.unparse(_shown(node))
+    try:
+        return ast.unparse(_shown(node))
+    except RecursionError:
+        return "# nested too deeply to be shown"
 
 
 def _shown(value: Any) -> Any:
@@ -146,6 +155,8 @@ def _shown(value: Any) -> Any:
         return [_shown(item) for item in value]
     if not isinstance(value, ast.AST):
         return HIDDEN if isinstance(value, str) and holds_password(value) else value
+    if not value._fields:
+        return value
     twin: Any = type(value)()
     if isinstance(value, ast.stmt):
         twin.lineno = value.lineno  # `unparse` asks statements for it

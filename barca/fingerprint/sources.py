@@ -244,6 +244,7 @@ class Project:
     root: str
     _folders: list[str] = field(default_factory=list)
     _origins: dict[str, Origin] = field(default_factory=dict)
+    _labels: dict[str, str] = field(default_factory=dict)
     _sources: dict[str, SourceFile | None] = field(default_factory=dict)
     _modules: dict[tuple[str, str], str | None] = field(default_factory=dict)
 
@@ -283,10 +284,16 @@ class Project:
         if self.origin(file) == "elsewhere":
             self._folders.append(str(_base(Path(file).resolve())))
             self._origins.clear()
+            self._labels.clear()
             self._modules.clear()
 
     def label(self, path: str) -> str:
         """The path as people read it: relative to the root, `/` between its parts."""
+        if path not in self._labels:
+            self._labels[path] = self._label(path)
+        return self._labels[path]
+
+    def _label(self, path: str) -> str:
         if self.origin(path) == "session":
             return SESSION
         real = Path(path).resolve()

@@ -259,7 +259,7 @@ class ValueEncoder:
         rest = text.removeprefix(self._root)
         if rest != text and rest[:1] in {"", "/", os.sep}:
             return "<here>" + Path(os.path.relpath(text, self._folder or self._root)).as_posix()
-        return text.replace(self._root, "<root>")
+        return re.sub(rf"{re.escape(self._root)}(?![\w.-])", "<root>", text)
 
 
 def is_reference(value: object) -> bool:

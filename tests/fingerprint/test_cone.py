@@ -245,9 +245,10 @@ def test_f2_closures_of_one_factory_and_lambdas_of_one_line(code):
             class Made:
                 rate = n
                 def go(self):
-                    return self.rate
+                    return self.rate, rate
             return Made
 
+        rate = 7
         First, Second = make_class(1), make_class(2)
         a, b, again = make(1), make(2), make(1)
         c, d = asset(lambda: 1), asset(lambda: 2)
@@ -257,7 +258,10 @@ def test_f2_closures_of_one_factory_and_lambdas_of_one_line(code):
         """,
     )
     names = "abcdefghij"
-    hashes = [fingerprint.hash for fingerprint in code.all(*names)]
+    found = code.all(*names)
+    hashes = [fingerprint.hash for fingerprint in found]
+    assert [fingerprint.warnings for fingerprint in found] == [()] * len(names)
+    assert "constant pipeline.py:rate" in found[6].components
     assert len(set(hashes)) == len(names)
     same = code.all("a", "again")
     assert same[0].hash == same[1].hash
