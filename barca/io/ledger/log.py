@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -148,7 +149,8 @@ def _list_log(table: Path) -> _Log:
         return log
     for entry in entries:
         if match := _COMMIT.fullmatch(entry.name):
-            log.commits[int(match[1])] = entry.stat().st_size
+            with suppress(FileNotFoundError):  # another process cleans up commits that have expired
+                log.commits[int(match[1])] = entry.stat().st_size
         elif match := _CHECKPOINT.fullmatch(entry.name):
             log.checkpoints.setdefault(int(match[1]), []).append(table / LOG / entry.name)
     return log
@@ -183,10 +185,11 @@ def _checkpoint_damage(log: _Log, newest: int) -> _Damage | None:
     if log.hint is None:
         return None
     try:
-        named = json.loads(log.hint.read_bytes())["version"]
+        named = int(json.loads(log.hint.read_bytes())["version"])
     except (ValueError, TypeError, KeyError):
         return _Damage(log.hint, "is cut short", at_end=True)
-    if named not in log.checkpoints:
+    # looked for again: the listing may be older than the hint
+    if named not in log.checkpoints and not any(log.hint.parent.glob(f"{named:020d}.checkpoint*.parquet")):
         return _Damage(log.hint, f"names a checkpoint of version {named}, which is missing", at_end=True)
     return None
 
