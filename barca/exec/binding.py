@@ -15,8 +15,7 @@ import polars as pl
 from barca.errors import FragmentError, InputError
 from barca.io.annotations import list_item, mapping_value, parameter_annotations, table_form
 from barca.io.fragments import read_keyed
-from barca.io.values import _formed as form_table
-from barca.io.values import read_table, read_value, read_values
+from barca.io.values import form_table, read_table, read_value, read_values
 from barca.partitions import display_keys, display_text
 from barca.schemas import KEY, PATH, VALUE, dimension
 

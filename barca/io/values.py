@@ -83,7 +83,7 @@ def read_table(store: PackStore, fragments: pl.DataFrame, annotation: Any, dimen
         InputError: As `scan_fragments`, or the library of the form is not installed.
         FragmentError: A pack is missing, unreadable, or another one.
     """
-    return _formed(scan_fragments(store, fragments, dimensions), table_form(annotation) or "lazy")
+    return form_table(scan_fragments(store, fragments, dimensions), table_form(annotation) or "lazy")
 
 
 # --- tables -----------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def _tables(store: PackStore, pack: Pack, form: TableForm | None, annotation: An
         if isinstance(part, pl.DataFrame) and as_rows:
             values[key] = part.to_dicts()
         else:
-            values[key] = _formed(part, form or "polars")
+            values[key] = form_table(part, form or "polars")
     return values
 
 
@@ -123,7 +123,7 @@ def _require_table_annotation(pack: Pack, annotation: Any) -> None:
         )
 
 
-def _formed(table: pl.DataFrame | pl.LazyFrame, form: TableForm) -> Any:
+def form_table(table: pl.DataFrame | pl.LazyFrame, form: TableForm) -> Any:
     """A table in a form; DuckDB queries a LazyFrame each time the relation is used."""
     if form == "lazy":
         return table.lazy()
@@ -166,7 +166,7 @@ def _as_form(value: Any, form: TableForm, pack: Pack, key: str) -> Any:
     records = [value] if isinstance(value, dict) else value
     if pack.format == "json" and isinstance(records, list) and all(isinstance(row, dict) for row in records):
         try:
-            return _formed(pl.DataFrame(records, infer_schema_length=None), form)
+            return form_table(pl.DataFrame(records, infer_schema_length=None), form)
         except (pl.exceptions.PolarsError, TypeError) as error:
             raise _no_table(pack, key, f"its records are no one table ({error})") from error
     raise _no_table(pack, key, f"it is a `{type(value).__qualname__}`")
@@ -192,7 +192,7 @@ def _keyed(store: PackStore, pack: Pack, form: TableForm | None, annotation: Any
     shape = pack.footer["form"]
     mapping, _ = mapping_value(annotation)
     if shape == "table" and not mapping:
-        return _formed(_keyed_table(keys, values, pack.columns), form or "polars")
+        return form_table(_keyed_table(keys, values, pack.columns), form or "polars")
     if shape == "list" or (shape == "table" and not values):
         answer: Any = keys.to_list()
     else:
