@@ -134,8 +134,8 @@ class Project:
         """What `get` with the same arguments would do; nothing is executed or written."""
         world, request = self._world(targets, options)
         plan = world.plan(world.freeze(request, predict=True))
-        warnings = [*check_selection(plan), *self._warnings(plan)]
-        return Forecast(plan, warnings, self.config.pool_size, self.config.capacity)
+        check_selection(plan)
+        return Forecast(plan, self._warnings(plan), self.config.pool_size, self.config.capacity)
 
     def scan(self, target: Target, **options: Any) -> pl.LazyFrame:
         """Compute what is stale of a target and return one lazy table over its selected keys.

@@ -81,7 +81,7 @@ class Result:
         held = self.held(node_id)
         if plan.node.partitioned and held.height > LISTED_KEYS and not self._selected:
             raise BarcaError(
-                f"`{short_name(node_id)}` has {held.height} keys, more than {LISTED_KEYS} to return as a dict",
+                f"`{short_name(node_id)}` has {held.height} keys, more than the {LISTED_KEYS} of a dict",
                 code="too_many_keys",
                 node=node_id,
                 remediation="use barca.scan(...) for one lazy table over every key, or select keys with "
@@ -217,7 +217,8 @@ def _error(report: RunReport) -> BarcaError | None:
         node=failure.node,
         key=display_text(failure.key) or None,
         traceback=failure.traceback,
-        remediation=f"`barca logs {report.run_id}` shows what it printed; fixing it runs only what is missing",
+        remediation=f"`barca logs {report.run_id}` shows what it printed; "
+        "the next run computes only what is missing",
     )
 
 

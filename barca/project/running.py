@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import secrets
 import time
-import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from barca.graph import short_name
 from barca.io.runs import remove_marker, write_marker
 from barca.partitions import step_text
 from barca.project.works import WorkMaker
-from barca.project.world import check_selection
+from barca.project.world import check_selection, selected_nothing
 from barca.schemas import RUNS
 
 if TYPE_CHECKING:
@@ -102,6 +102,11 @@ class Running:
         )
 
 
+def new_run_id(now: dt.datetime) -> str:
+    """15 hexadecimal digits that sort by time: milliseconds, then chance."""
+    return f"{int(now.timestamp() * 1000):011x}{secrets.token_hex(2)}"
+
+
 def execute(running: Running, world: World, request: Request) -> RunReport:
     """Plan, run, commit.
 
@@ -112,7 +117,8 @@ def execute(running: Running, world: World, request: Request) -> RunReport:
     executor, owned = running.make_executor()
     try:
         plan = world.plan(world.freeze(request, predict=False))
-        for warning in [*check_selection(plan), *running.warnings(plan)]:
+        check_selection(plan)
+        for warning in running.warnings(plan):
             running.tell(events.Warned(warning))
         return _record(running, world, plan, executor, clock)
     finally:
@@ -121,7 +127,7 @@ def execute(running: Running, world: World, request: Request) -> RunReport:
 
 
 def _record(running: Running, world: World, plan: Plan, executor: Executor, clock: SystemClock) -> RunReport:
-    run_id = uuid.uuid4().hex[:12]
+    run_id = new_run_id(clock.now())
     target = ",".join(short_name(node_id) for node_id in plan.targets)
     markers = running.store_root / "runs"
     started_at, started = clock.now(), clock.monotonic()
@@ -153,7 +159,6 @@ def _record(running: Running, world: World, plan: Plan, executor: Executor, cloc
     try:
         report = Runner(run_id, plan, ports).run()
         status, failed = report.status, report.failure
-        return report
     except BarcaError as error:
         status = "cancelled" if error.kind == "cancelled" else "failed"
         raise
@@ -179,6 +184,9 @@ def _record(running: Running, world: World, plan: Plan, executor: Executor, cloc
         remove_marker(markers, run_id)
         running.tell(events.RunFinished(run_id, status, elapsed, counts))
         running.ledger.maintain(MAINTENANCE_SECONDS)
+    for warning in selected_nothing(report.plan):
+        running.tell(events.Warned(warning))
+    return report
 
 
 def _counts(report: RunReport | None) -> dict[str, int]:

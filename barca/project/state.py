@@ -16,6 +16,7 @@ from barca.schemas import (
     CREATED_AT,
     DIGEST,
     ELAPSED_SECONDS,
+    ERROR_MESSAGE,
     FORMAT,
     KEY,
     NODE,
@@ -121,22 +122,22 @@ class Status:
             return {**cache, "state": "unknown"}
         if summary.will_run == 0:
             return {**cache, "state": "cached"}
+        return {**cache, **self._missing(node_plan, rows, partly=summary.cached > 0)}
+
+    def _missing(self, node_plan: NodePlan, rows: pl.DataFrame, *, partly: bool) -> dict[str, Any]:
+        """State, and what goes with it, of a node with keys that must run."""
         own = self._failed(node_plan.node.id, node_plan)
         if own.height:
-            error = own.item(0, "error_message")
-            detail = f"{own.height} of {summary.will_run} missing keys failed: {error}"
-            state = "partial" if summary.cached else "stale"
-            return {**cache, "state": state, "detail": detail if node_plan.node.partitioned else error}
+            error = own.item(0, ERROR_MESSAGE)
+            missing = node_plan.decision.filter(pl.col(STATE) == "stale").height
+            detail = f"{own.height} of {missing} missing keys failed: {error}"
+            whole = not node_plan.node.partitioned
+            return {"state": "partial" if partly else "stale", "detail": error if whole else detail}
         if (blocked := self._blocked(node_plan)) is not None:
-            return {**cache, "state": "blocked", "reason": "upstream_failed", "detail": blocked}
-        changed = changes(self.plan, node_plan.node.id)
-        names = (
-            changed.get_column(CHANGED).explode(empty_as_null=False).drop_nulls().unique().sort().to_list()
-        )
-        cache["changed"] = names
-        if summary.cached:
-            return {**cache, "state": "partial"}
-        return {**cache, "state": "stale" if rows.height else "never_run"}
+            return {"state": "blocked", "reason": "upstream_failed", "detail": blocked}
+        changed = changes(self.plan, node_plan.node.id).get_column(CHANGED)
+        names = changed.explode(empty_as_null=False).drop_nulls().unique().sort().to_list()
+        return {"state": "partial" if partly else "stale" if rows.height else "never_run", "changed": names}
 
     def _failed(self, node_id: NodeId, node_plan: NodePlan) -> pl.DataFrame:
         """The node's missing keys whose newest attempt failed."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from barca.model import InputBinding, Work
 from barca.schemas import FRAGMENTS, KEY, ORDINAL, VALUE, dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    import polars as pl
 
     from barca._typing import Engine, NodeId
     from barca.exec.queues import Ready

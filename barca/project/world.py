@@ -94,13 +94,14 @@ class World:
     def _env(self, node: Node) -> dict[str, str | None]:
         return {name: self.variables.get(name, os.environ.get(name)) for name in node.definition.env}
 
-    def plan(self, inputs: PlanInputs, previous: Plan | None = None, *, probe: bool = True) -> Plan:
+    def plan(self, inputs: PlanInputs, previous: Plan | None = None) -> Plan:
         """A plan with every stored source it awaits read, every pack it reads looked at.
 
         Args:
             inputs: The frozen inputs.
             previous: An earlier plan of the same run.
-            probe: Whether packs that would be read are checked; one that cannot be read makes its keys run.
+
+        A pack that cannot be read makes its keys run.
         """
         plan = build_plan(inputs, previous)
         while True:
@@ -108,8 +109,6 @@ class World:
             if more is None:
                 break
             plan = build_plan(more, plan)
-        if not probe:
-            return plan
         unread = [path for path in packs_read(plan) if path not in inputs.missing]
         bad = self.store.probe(unread) if unread else []
         if not bad:
@@ -156,7 +155,7 @@ class World:
         """The plan again, with nodes that settled in this run and the rows they got."""
         merged = {node_id: _merged(rows_of(node_id, plan.inputs), frame) for node_id, frame in rows.items()}
         inputs = replace(plan.inputs, settled=settled, materialized={**plan.inputs.materialized, **merged})
-        return self.plan(inputs, plan, probe=False)
+        return self.plan(inputs, plan)
 
 
 def _merged(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
@@ -199,14 +198,22 @@ def label_keys(node: Node, keys: pl.DataFrame, batch: object) -> pl.DataFrame:
     return keys.select(KEY).with_columns(pl.Series("label", labels, dtype=pl.String))
 
 
-def check_selection(plan: Plan) -> list[str]:
-    """Check a selection against the keys that are known; warnings about keys that are not.
+def selected_nothing(plan: Plan) -> list[str]:
+    """Warnings about nodes whose keys were known only in the run, and are not among the selected ones."""
+    return [
+        f"`{node_id}` has none of the selected keys; it computed nothing"
+        for node_id, node_plan in plan.nodes.items()
+        if node_plan.state == "decided" and node_plan.narrowed and node_plan.decision.is_empty()
+    ]
+
+
+def check_selection(plan: Plan) -> None:
+    """Check a selection against the keys that are known before the run.
 
     Raises:
         SelectionError: A dimension no node of the cone has, or a value that is a key of no node.
     """
     selection = plan.inputs.selection
-    warnings: list[str] = []
     for name, values in selection.items():
         nodes = [node_plan for node_plan in plan.nodes.values() if name in node_plan.node.dimensions]
         if not nodes:
@@ -232,7 +239,6 @@ def check_selection(plan: Plan) -> list[str]:
                 code="unknown_key",
                 remediation=did_you_mean(wrong[0], sample, limit=8),
             )
-    return warnings
 
 
 def _sample(plan: Plan, name: str) -> list[str]:
@@ -244,6 +250,6 @@ def _sample(plan: Plan, name: str) -> list[str]:
         if name in inputs.explicit.get(node_id, {}):
             return list(inputs.explicit[node_id][name])
         source = node_plan.node.keys_from
-        if source in inputs.keyed:
+        if source is not None and source in inputs.keyed:
             return inputs.keyed[source].get_column(KEY).to_list()
     return []
