@@ -19,6 +19,9 @@ _SCALARS = frozenset({"str", "int", "float", "bool", "bytes", "date", "datetime.
 """Annotations of one key, as text, for those that cannot be evaluated while the file is being read."""
 
 
+_SILENT = (inspect.Parameter.empty, Any, object)
+
+
 class Place(NamedTuple):
     """A line of a file."""
 
@@ -192,25 +195,24 @@ def _evaluated(annotation: Any, function: Callable[..., Any]) -> Any:
 
 def _shape(annotation: Any) -> str | None:
     """`scalar`, `list`, or `None` where the annotation does not say."""
-    if annotation is inspect.Parameter.empty or annotation in (Any, object):
-        return None
+    origin = get_origin(annotation) or annotation
     if isinstance(annotation, str):
         return "scalar" if annotation in _SCALARS else None
-    origin = get_origin(annotation) or annotation
-    if origin is Literal:
-        return "scalar"
-    if origin is Annotated:
-        return _shape(get_args(annotation)[0])
     if origin in (Union, UnionType):
         shapes = {_shape(member) for member in get_args(annotation) if member is not type(None)}
         return shapes.pop() if len(shapes) == 1 else None
-    if not isinstance(origin, type):
-        return None  # type variables and the like say nothing
-    if issubclass(origin, str | bytes):
+    if origin is Annotated:
+        return _shape(get_args(annotation)[0])
+    if origin is Literal:
         return "scalar"
-    if issubclass(origin, Sequence) or issubclass(list, origin):
-        return "list"
-    return "scalar"
+    # `Any`, type variables and a missing annotation (a class) say nothing
+    return _shape_of_class(origin) if isinstance(origin, type) and origin not in _SILENT else None
+
+
+def _shape_of_class(annotation: type) -> str:
+    if issubclass(annotation, str | bytes):
+        return "scalar"
+    return "list" if issubclass(annotation, Sequence) or issubclass(list, annotation) else "scalar"
 
 
 def _error(message: str, remediation: str, here: Place) -> DefinitionError:

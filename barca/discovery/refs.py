@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,24 +21,25 @@ if TYPE_CHECKING:
 
     from barca._typing import NodeId
 
+_here: weakref.WeakValueDictionary[tuple[str, NodeId], Definition[..., Any]] = weakref.WeakValueDictionary()
+"""Root and node to the definition that this process described last."""
+
 
 def function_ref(definition: Definition[..., Any], node_id: NodeId, root: Path) -> FunctionRef:
     """How a worker finds the function of a definition.
 
     A definition that a project file or script holds is found there by name; one that only a notebook cell,
-    or the inside of a function, holds is pickled with what it uses.
+    or the inside of a function, holds is pickled with what it uses. What cannot be pickled can still run in
+    this process.
     """
+    _here[str(root), node_id] = definition
     owners = Owners(_module_of(definition))
     if not owners.holds(definition):
         owners = Owners(project_modules(root))
     file, name = owners.place(definition)
     if owners.holds(definition) and Path(file).is_file() and Path(file).suffix == ".py":
         return FunctionRef(node=node_id, root=str(root), file=os.path.realpath(file), name=name)
-    import cloudpickle
-
-    # what it reads travels as data, not as code
-    alone = replace(definition, inputs={}, partitions={}, batch=None)
-    return FunctionRef(node=node_id, root=str(root), pickled=cloudpickle.dumps(alone))
+    return FunctionRef(node=node_id, root=str(root), pickled=_pickled(definition))
 
 
 def _module_of(definition: Definition[..., Any]) -> Iterator[tuple[str, ModuleType]]:
@@ -46,21 +48,34 @@ def _module_of(definition: Definition[..., Any]) -> Iterator[tuple[str, ModuleTy
         yield getattr(module, "__file__", None) or definition.file, module
 
 
+def _pickled(definition: Definition[..., Any]) -> bytes | None:
+    import cloudpickle
+
+    # what it reads travels as data, not as code
+    alone = replace(definition, inputs={}, partitions={}, batch=None)
+    try:
+        pickled: bytes = cloudpickle.dumps(alone)
+    except Exception:  # whatever the reducers of user objects raise
+        return None
+    return pickled
+
+
 def load_function(ref: FunctionRef) -> Definition[..., Any]:
-    """The definition that a reference describes; files are imported once, and again when they changed.
+    """The definition that a reference describes.
+
+    In the process that described it, it is that very definition. Elsewhere its file is imported, once, and
+    again when it changed.
 
     Raises:
-        LoadError: The file no longer imports, or no longer holds the definition.
+        LoadError: The file no longer imports, or no longer holds the definition; or it could not be pickled.
     """
-    root = Path(ref.root)
-    importer = Importer.of(root)
-    if ref.pickled is not None:
-        if ref.root not in sys.path:
-            sys.path.append(ref.root)
-        unpickled: Definition[..., Any] = pickle.loads(ref.pickled)
-        return unpickled
-    file = Path(ref.file or "")
-    definition = dict(_definitions(importer, ref, file)).get(ref.name or "")
+    here = _here.get((ref.root, ref.node))
+    if here is not None:
+        return here
+    if ref.file is None:
+        return _unpickled(ref)
+    file = Path(ref.file)
+    definition = dict(_definitions(ref, file)).get(ref.name or "")
     if definition is None:
         raise LoadError(
             f"`{ref.name}` is no longer in the file",
@@ -71,15 +86,35 @@ def load_function(ref: FunctionRef) -> Definition[..., Any]:
     return definition
 
 
-def _definitions(importer: Importer, ref: FunctionRef, file: Path) -> list[tuple[str, Definition[Any, Any]]]:
+def _unpickled(ref: FunctionRef) -> Definition[..., Any]:
+    if ref.pickled is None:
+        raise LoadError(
+            "its function cannot be sent to a worker: what it uses cannot be pickled",
+            node=ref.node,
+            remediation='move the function into a project file, or run with executor="inline"',
+        )
+    if ref.root not in sys.path:
+        sys.path.append(ref.root)
+    try:
+        definition: Definition[..., Any] = pickle.loads(ref.pickled)
+    except Exception as error:
+        raise LoadError(
+            f"its function cannot be unpickled in a worker: {type(error).__name__}: {error}", node=ref.node
+        ) from error
+    return definition
+
+
+def _definitions(ref: FunctionRef, file: Path) -> list[tuple[str, Definition[Any, Any]]]:
     if main_file() == file:
         return list(held(sys.modules["__main__"]))
+    importer = Importer.of(Path(ref.root))
     importer.refresh()
     importer.stops_at_runs = True
     try:
-        module = importer.load(file)
+        return list(held(importer.load(file)))
     except Exception as error:
         raise LoadError(
             f"it can't be imported: {type(error).__name__}: {error}", node=ref.node, file=str(file)
         ) from error
-    return list(held(module))
+    finally:
+        importer.stops_at_runs = False

@@ -8,7 +8,7 @@ whose name several files of the project claim names the right file. Line numbers
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from barca.discovery.names import barca_names
 from barca.model import Deferred
@@ -35,7 +35,7 @@ def rewrite(source: str, file: str, real_name: Callable[[str], str]) -> ast.Modu
     Raises:
         SyntaxError: It does not parse.
     """
-    tree: ast.Module = compile(source, file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    tree = cast("ast.Module", compile(source, file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
     _Imports(real_name).visit(tree)
     if "barca" in source:
         _PutOff(tree, source).visit(tree)
