@@ -18,11 +18,12 @@ from barca.cli.output import (
     terminal_width,
     write,
 )
+from barca.cli.paths import outputs, path_lines
 from barca.cli.session import listening, open_project
 from barca.errors import BarcaError, StepFailed, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from barca.project import Project
@@ -190,7 +191,7 @@ def _compute(verb: Literal["get", "run"], request: Request) -> int:
         result = _result(verb, project, request)
         document = result.to_dict(output="value" if request.output == "value" else "pointer")
         _warn(document, listener)
-    _emit_result(request, document, result)
+    _emit_result(request, document, result, project.root)
     _note_unlisted(document)
     if result.status == "success":
         return 0
@@ -219,9 +220,9 @@ def _failure(document: Mapping[str, Any]) -> BarcaError:
 # --- showing ----------------------------------------------------------------------------------------
 
 
-def _emit_result(request: Request, document: Mapping[str, Any], result: Result) -> None:
+def _emit_result(request: Request, document: Mapping[str, Any], result: Result, root: Path) -> None:
     if request.output == "path":
-        emit_lines(paths(document))
+        emit_lines(path_lines(document, root))
     elif request.fields:
         _emit_fields(pick(document, request.fields), request.mode)
     elif request.mode == "json":
@@ -241,36 +242,6 @@ def _emit_fields(document: Mapping[str, Any], mode: Mode) -> None:
 
     rows = [(name, value if isinstance(value, str) else to_json(value)) for name, value in document.items()]
     emit_view([grid(("field", "value"), rows, terminal_width(), wrap=("value",))])
-
-
-def outputs(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Target to its output; one entry named `""` when the run had a single target."""
-    return document.get("targets") or {"": document.get("final_output")}
-
-
-def paths(document: Mapping[str, Any]) -> Iterator[str]:
-    """One line per key: the path, and `#<display key>` where the file holds more than that key."""
-    for output in outputs(document).values():
-        if isinstance(output, dict):
-            keyed = listed["outputs"] if (listed := output.get("_barca_partitions")) else output
-            pointers = {"": keyed} if "_barca_artifact" in keyed else keyed
-            yield from _path_lines(pointers)
-
-
-def _path_lines(pointers: Mapping[str, Any]) -> Iterator[str]:
-    from barca.render.text import safe
-
-    artifacts = {
-        key: pointer["_barca_artifact"]
-        for key, pointer in pointers.items()
-        if isinstance(pointer, dict) and "_barca_artifact" in pointer
-    }
-    seen: dict[str, int] = {}
-    for artifact in artifacts.values():
-        seen[artifact["path"]] = seen.get(artifact["path"], 0) + 1
-    for key, artifact in artifacts.items():
-        shared = artifact.get("shared", seen[artifact["path"]] > 1 or bool(artifact.get("row_offset")))
-        yield safe(f"{artifact['path']}#{key}" if key and shared else artifact["path"])
 
 
 def _note_unlisted(document: Mapping[str, Any]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any, Literal
 
 import typer
 
 from barca.cli import options as opt
 from barca.cli.arguments import one_of
-from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view, terminal_width
+from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view, terminal_width, write
 from barca.cli.session import open_project
 from barca.errors import UsageError
 
@@ -74,3 +75,5 @@ def logs(
     from barca.render.records import log_lines
 
     emit_lines(log_lines(lines))
+    if not lines:
+        write(sys.stderr, "no lines\n")

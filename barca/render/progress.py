@@ -10,7 +10,6 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 from barca.events import KeyFailed, KeysDone, NodePlanned, RunFinished, RunStarted, StepOutput, Warned
-from barca.partitions import step_text
 from barca.render.text import duration, plural, safe
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ class ProgressListener:
             case KeysDone():
                 self._done(event)
             case KeyFailed():
-                step = step_text(event.node, event.key)
+                step = f"{event.node}[{event.key}]" if event.key else event.node
                 self._line(f"failed {step}: {event.error_type}: {event.message}", "red")
             case StepOutput():
                 self._line(event.line, "")

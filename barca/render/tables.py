@@ -93,7 +93,7 @@ def result_view(result: Mapping[str, Any], title: str, width: int) -> list[Rende
                 str(step["id"]),
                 count(_keys_run(step)),
                 count(_keys_cached(step)),
-                count(batch.get("calls")),
+                count(batch.get("calls") or None),
                 duration(step.get("elapsed_seconds")),
                 str(step.get("detail") or result_why(step, partitions)),
             )
@@ -221,7 +221,8 @@ def _field(value: Any) -> str:
 def status_keys(node: Mapping[str, Any]) -> str:
     """`9,999/10,000`: stored and wanted keys; empty for an unpartitioned node."""
     partitions = node.get("partitions") or {}
-    if not partitions or partitions.get("total") is None:
+    unknown = (node.get("cache") or {}).get("state") == "unknown"
+    if not partitions or unknown or partitions.get("total") is None:
         return "?" if node.get("partitioned") else ""
     return f"{count(partitions.get('cached') or 0)}/{count(partitions['total'])}"
 

@@ -51,6 +51,7 @@ class Fake:
     answers: dict[str, Any] = field(default_factory=dict)
     events: list[Any] = field(default_factory=list)
     listener: Any = None
+    root: Path = Path()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Fake:
         self.listener = kwargs.pop("listener", None)

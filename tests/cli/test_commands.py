@@ -93,12 +93,14 @@ def test_get_path_of_many_keys_notes_what_is_missing(barca):
     assert ended.err.startswith("note: 9,999 of 10,000 keys not listed")
 
 
-def test_the_store_says_whether_a_file_holds_more(barca, fake, document, sample):
+def test_a_file_that_goes_on_after_the_only_key(barca, fake, document, sample, tmp_path):
     result = sample("result")
-    pointer = result["final_output"]["_barca_partitions"]["outputs"]["retailer=r000010"]["_barca_artifact"]
-    pointer["shared"] = True
+    outputs = result["final_output"]["_barca_partitions"]["outputs"]
+    outputs["retailer=r000010"]["_barca_artifact"]["path"] = "b1.parquet"
     fake.answers["get"] = document(result)
-    assert barca("get", "scored", "-o", "path").out.endswith("b1.parquet#retailer=r000010\n")
+    for rows, line in ((3, "b1.parquet\n"), (4, "b1.parquet#retailer=r000010\n")):
+        pl.DataFrame({"x": range(rows)}).write_parquet(tmp_path / "b1.parquet")
+        assert barca("get", "scored", "-o", "path").out == line
 
 
 def test_fields(barca):

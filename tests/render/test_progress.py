@@ -108,7 +108,7 @@ def test_failures_warnings_and_prints_are_literal_lines(clock, terminal):
     listening, out = listener(clock, terminal=terminal)
     with listening:
         listening(NodePlanned(NODE, 3, 3, 1))
-        listening(KeyFailed(NODE, "retailer=r%5B7", "ValueError", "[red]no\x1b[2J"))
+        listening(KeyFailed(NODE, "retailer=r[7", "ValueError", "[red]no\x1b[2J"))
         listening(Warned("look [b]here"))
         listening(Warned("look [b]here"))
         listening(StepOutput(NODE, "stdout", "[bold]line\x1b[31m"))
