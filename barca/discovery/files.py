@@ -19,7 +19,7 @@ SKIPPED_FOLDERS = frozenset({"__pycache__", "build", "dist", "node_modules", "si
 PACKAGE = Path(__file__).resolve().parents[1]
 """barca itself, which a checkout of barca holds and which is nobody's pipeline."""
 
-_MENTION = re.compile(rb"\bbarca\b")
+_MENTION = re.compile(rb"\b(?:from|import)\b.*\bbarca\b")
 _IMPORT = re.compile(r"^\s*(?:from\s+barca[\s.]|import\s+(?:[^#\n]*,\s*)?barca\b)", re.MULTILINE)
 
 

@@ -16,7 +16,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from barca.discovery.files import is_project_path
 from barca.discovery.modules import Imports, ModuleNames, imported_files, imports_of, locate
@@ -55,6 +55,11 @@ class Loaded:
             return False
 
 
+class _Importing(threading.local):
+    def __init__(self) -> None:
+        self.files: list[Path] = []
+
+
 def _stamp(file: Path) -> tuple[int, int]:
     status = file.stat()
     return status.st_mtime_ns, status.st_size
@@ -64,8 +69,8 @@ class Importer(importlib.abc.MetaPathFinder):
     """Finds, names, loads and reloads the modules of one project."""
 
     _of_root: ClassVar[dict[Path, Importer]] = {}
-    importing: ClassVar[list[Path]] = []
-    """Files whose import is going on in this process, innermost last."""
+    importing: ClassVar[_Importing] = _Importing()
+    """Files whose import is going on in this thread, innermost last."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -142,16 +147,24 @@ class Importer(importlib.abc.MetaPathFinder):
         settled = time.time() - stamp[0] / 1e9 > TRUSTED_AGE_SECONDS
         linecache.checkcache(str(file))
         code = loader.source_to_code(source, str(file))
+        for imported in imported_files(self.names, file, loader.imports):
+            self._forget_foreign(imported)
         module.__dict__[HOOK] = defer_hook(str(file))
-        self.importing.append(file)
+        self.importing.files.append(file)
         try:
             exec(code, module.__dict__)  # noqa: S102
         except UsageError as error:
             if not (self.stops_at_runs and error.code == NESTED_RUN):
                 raise
         finally:
-            self.importing.pop()
-        self.loaded[file] = Loaded(module, source, stamp, settled, imports_of(ast.parse(source)))
+            self.importing.files.pop()
+        self.loaded[file] = Loaded(module, source, stamp, settled, loader.imports)
+
+    def _forget_foreign(self, file: Path) -> None:
+        """Drop a module that was imported before barca could, so that edits of its file are seen."""
+        module = sys.modules.get(self.names.name(file))
+        if module is not None and getattr(module, "__file__", None) == str(file) and not self._owns(module):
+            _forget(module)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -215,8 +228,8 @@ def refuse_nested() -> None:
     Raises:
         UsageError: A file is being imported.
     """
-    if Importer.importing:
-        file = Importer.importing[-1]
+    if Importer.importing.files:
+        file = Importer.importing.files[-1]
         raise UsageError(
             f"barca is called by {file.name} while {file.name} itself is being imported",
             code=NESTED_RUN,
@@ -232,12 +245,16 @@ class SourceLoader(importlib.machinery.SourceFileLoader):
         super().__init__(name, str(file))
         self.importer = importer
         self.file = file
+        self.imports = Imports()
+        """What the file imports; known once it is compiled."""
 
     def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:  # type: ignore[override]
         """Compile a file's bytes."""
         source = importlib.util.decode_source(bytes(data))
+        tree = cast("ast.Module", compile(source, str(path), "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
+        self.imports = imports_of(tree)
         names = self.importer.names
-        tree = rewrite(source, str(path), lambda top: names.real_name(self.file, top))
+        rewrite(tree, source, lambda top: names.real_name(self.file, top))
         return compile(tree, str(path), "exec", dont_inherit=True, optimize=_optimize)
 
     def get_code(self, fullname: str) -> CodeType:

@@ -38,12 +38,12 @@ class ModuleNames:
         return folder
 
     def name(self, file: Path) -> str:
-        """The name that the file is imported under."""
+        """The name that a file, or a folder without `__init__.py`, is imported under."""
         known = self._names.get(file)
         if known is not None:
             return known
         base = self.base(file)
-        parts = list(file.relative_to(base).with_suffix("").parts)
+        parts = [file.name] if file.is_dir() else list(file.relative_to(base).with_suffix("").parts)
         if parts[-1] == "__init__":
             parts.pop()
         top = base / parts[0]
@@ -81,9 +81,7 @@ class ModuleNames:
         It is `top` itself when the module is not the project's, or is named as Python names it.
         """
         located = self.find(importer, top)
-        if located is None or located.is_dir():
-            return top
-        return self.name(located)
+        return top if located is None else self.name(located)
 
     def find(self, importer: Path, top: str) -> Path | None:
         """The project's file, or folder without `__init__`, that `importer` means by a top-level name."""

@@ -8,7 +8,7 @@ whose name several files of the project claim names the right file. Line numbers
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from barca.discovery.names import barca_names
 from barca.model import Deferred
@@ -24,23 +24,18 @@ _PUT_OFF = frozenset({"partitions", "batches"})
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-def rewrite(source: str, file: str, real_name: Callable[[str], str]) -> ast.Module:
-    """The syntax tree that is compiled in place of the file's own.
+def rewrite(tree: ast.Module, source: str, real_name: Callable[[str], str]) -> None:
+    """Change a file's syntax tree into the one that is compiled.
 
     Args:
+        tree: The tree, changed in place.
         source: The file's text.
-        file: Its path, for syntax errors.
         real_name: Name under which a top-level module, as this file calls it, is imported.
-
-    Raises:
-        SyntaxError: It does not parse.
     """
-    tree = cast("ast.Module", compile(source, file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
     _Imports(real_name).visit(tree)
     if "barca" in source:
         _PutOff(tree, source).visit(tree)
     ast.fix_missing_locations(tree)
-    return tree
 
 
 def defer_hook(file: str) -> Callable[..., Deferred]:

@@ -296,3 +296,34 @@ def test_importer_answers_its_own_project_only(project):
     finder = Importer.of(project.root)
     assert finder.find_spec("only_here_module", None) is None
     assert finder.find_spec("polars.anything", [str(Path("/nowhere"))]) is None
+
+
+def test_namespaces_and_packages_of_two_projects_are_kept_apart(make_project):
+    projects = [make_project(name) for name in ("one", "two")]
+    for index, each in enumerate(projects):
+        each.write("folder/util.py", f"X = {index}\n")
+        each.write("pkg/__init__.py", "from pkg import sub\n")
+        each.write("pkg/sub.py", f"X = {index}\n")
+        header = "import folder.util\nfrom folder import util\nfrom folder.util import X\nimport pkg\nimport pkg.sub as sub"
+        expression = "[folder.util.X, util.X, X, pkg.sub.X, sub.X]"
+        each.write("p.py", ASSET.format(header=header, expression=expression))
+    assert [value(each, "p.py:a") for each in projects] == [[0] * 5, [1] * 5]
+
+
+def test_modules_that_a_notebook_imported_before_follow_edits_too(project):
+    project.write("foreign_util.py", "X = 1\n")
+    project.write("p.py", ASSET.format(header="import foreign_util", expression="foreign_util.X"))
+    script = f"""
+        import sys
+        from pathlib import Path
+        root = Path({str(project.root)!r})
+        sys.path.insert(0, str(root))
+        import foreign_util
+        from barca.discovery import discover
+        def value():
+            return discover(root).nodes["p.py:a"].definition()
+        assert value() == 1
+        (root / "foreign_util.py").write_text("X = 2\\n")
+        assert value() == 2
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True)
