@@ -16,6 +16,7 @@ from barca.fingerprint import locate
 from barca.fingerprint.live import Home, LiveResolver, Namespace, Place, module_path
 from barca.fingerprint.nodes import CodeNode, External, NodeKind, Target, fill, note, note_external
 from barca.fingerprint.normalise import HIDDEN, Decorated, is_sensitive, looks_secret
+from barca.fingerprint.pickles import pickle_hash
 from barca.fingerprint.sources import session_cells
 from barca.fingerprint.static import (
     WRITTEN,
@@ -225,8 +226,16 @@ class Cone:
         try:
             self._fill_value(carried, name, value, place)
         except Unencodable as failure:
-            note(node, f"the {kind} variable `{name}` cannot be hashed ({failure}); only its type counts")
-            carried.own = hash_fields([("kind", kind), ("type", type_name(type(value)))])
+            pickled = pickle_hash(value, self._is_project)
+            counts = (
+                "only its type counts"
+                if pickled is None
+                else "its pickle counts, which may change for no reason"
+            )
+            note(node, f"the {kind} variable `{name}` has no stable hash ({failure}); {counts}")
+            carried.own = hash_fields(
+                [("kind", kind), ("type", type_name(type(value))), ("pickle", pickled or "")]
+            )
 
     def _add_namespaces(self, node: CodeNode, attributes: Iterable[str]) -> None:
         """Follow Polars namespaces that the project registered, such as `frame.mine.clean()`."""
@@ -358,10 +367,11 @@ class Cone:
     def _encoder(self, place: Place) -> ValueEncoder:
         if place.path not in self._encoders:
             folder = str(Path(place.path).parent) if self.project.origin(place.path) == "project" else None
-            self._encoders[place.path] = ValueEncoder(
-                self.project.root, folder, lambda kind: isinstance(self.follow(kind), CodeNode)
-            )
+            self._encoders[place.path] = ValueEncoder(self.project.root, folder, self._is_project)
         return self._encoders[place.path]
+
+    def _is_project(self, kind: type) -> bool:
+        return isinstance(self.follow(kind), CodeNode)
 
 
 def _nodes(target: Target) -> tuple[CodeNode, ...]:

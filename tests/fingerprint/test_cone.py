@@ -271,6 +271,31 @@ def test_f2_closures_of_one_factory_and_lambdas_of_one_line(code):
     assert [name for name, old, new in zip(names, hashes, now, strict=True) if old != new] == ["d"]
 
 
+def test_f2_closures_over_values_without_a_stable_text_are_told_apart_with_a_warning(code):
+    code.write(
+        "pipeline.py",
+        """
+        import threading
+        import polars as pl
+        from barca import asset
+
+        def make(frame):
+            @asset
+            def made():
+                return frame
+            return made
+
+        a, b, again = (make(pl.DataFrame({"x": [n]})) for n in (1, 2, 1))
+        lock = make(threading.Lock())
+        """,
+    )
+    a, b, again, lock = code.all("a", "b", "again", "lock")
+    assert a.hash != b.hash
+    assert a.hash == again.hash
+    assert "its pickle counts" in a.warnings[0]
+    assert "only its type counts" in lock.warnings[0]
+
+
 HELPERS = {
     "list item": ("STEPS = [deep]", "[step(1) for step in STEPS]"),
     "dict item": ("STEPS = {'a': deep}", "STEPS['a'](1)"),
