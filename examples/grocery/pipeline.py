@@ -90,7 +90,7 @@ def trend(product: list[str], weekly: pl.LazyFrame) -> pl.LazyFrame:
 
 @asset(inputs={"trend": collect(trend)})
 def departments(trend: pl.LazyFrame) -> pl.LazyFrame:
-    """Products, rising products and revenue of each department, the largest first."""
+    """Products, rising products, revenue and trend of each department."""
     products = scan("products").select(pl.col("product_id").cast(pl.String).alias("product"), "department")
     return (
         trend.join(products, on="product", how="left")
@@ -102,7 +102,6 @@ def departments(trend: pl.LazyFrame) -> pl.LazyFrame:
             revenue=pl.col("revenue").sum().round(2),
             score=pl.col("score").sum().round(2),
         )
-        .sort("revenue", "department", descending=[True, False])
     )
 
 
