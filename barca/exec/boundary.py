@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import polars as pl
 
-import barca
 from barca.errors import BarcaError
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from barca._typing import Engine
 
-PACKAGE: Final = str(Path(barca.__file__ or "").parent) + os.sep
+PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
 """Prefix of the file names of our own frames."""
 
 LONGEST_MESSAGE: Final = 4_000

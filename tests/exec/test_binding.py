@@ -1,0 +1,268 @@
+"""What parameters receive, by mode and annotation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from barca.io.fragments import pack_keyed
+from barca.io.memory import MemoryPackStore
+from barca.model import InputBinding
+from barca.schemas import PATH
+from tests.exec.works import (
+    failures,
+    make_work,
+    run_batch,
+    run_function,
+    same_key,
+    stored_values,
+    succeeded,
+    work_keys,
+)
+
+SOURCE = "steps.py:source"
+
+
+@pytest.fixture
+def store() -> MemoryPackStore:
+    return MemoryPackStore()
+
+
+def tables(values: list[str]) -> dict[str, pl.DataFrame]:
+    return {value: pl.DataFrame({"x": [number, number + 1]}) for number, value in enumerate(values)}
+
+
+def keyed(store: MemoryPackStore, returned: Any) -> InputBinding:
+    fragment = pack_keyed(store, "versions/1.parquet", "steps.py:versions", returned, work_keys([()], ()))
+    return InputBinding("versions", "steps.py:versions", "value", fragment, ("r",))
+
+
+def collected(
+    store: MemoryPackStore, values: dict[Any, Any], names: tuple[str, ...] = ("r",)
+) -> InputBinding:
+    return InputBinding("source", SOURCE, "collect", stored_values(store, SOURCE, values, names), names)
+
+
+# --- one key a call ---------------------------------------------------------------------------------
+
+
+def test_each_key_gets_its_own_value_in_any_order_of_fragments(store: MemoryPackStore) -> None:
+    seen: dict[str, Any] = {}
+
+    def step(r: str, source: dict[str, int]) -> int:
+        seen[r] = source
+        return 1
+
+    fragments = stored_values(store, SOURCE, {"b": {"n": 2}, "a": {"n": 1}})
+    run_function(step, make_work(["a", "b"], inputs=(same_key("source", fragments),)), store)
+    assert seen == {"a": {"n": 1}, "b": {"n": 2}}
+
+
+def test_inputs_of_many_keys_are_one_read(store: MemoryPackStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    fragments = stored_values(store, SOURCE, tables([f"r{n}" for n in range(50)]))
+    scans: list[Any] = []
+    scan = MemoryPackStore.scan
+    monkeypatch.setattr(MemoryPackStore, "scan", lambda *args: (scans.append(args), scan(*args))[1])
+    work = make_work([f"r{n}" for n in range(50)], inputs=(same_key("source", fragments),))
+    result = run_function(lambda r, source: source.height, work, store)
+    assert len(succeeded(result)) == 50
+    assert len(scans) == 1
+
+
+def test_a_value_of_a_keyed_source_goes_to_its_key(store: MemoryPackStore) -> None:
+    seen: dict[str, Any] = {}
+
+    def step(r: str, versions: Any) -> int:
+        seen[r] = versions
+        return 1
+
+    binding = keyed(store, {"c": {"v": [1, None]}, "b": 2.5, "a": "x"})
+    run_function(step, make_work(["a", "c"], inputs=(binding,)), store)
+    assert seen == {"a": "x", "c": {"v": [1, None]}}
+
+
+def test_a_key_that_a_keyed_source_has_not_is_named(store: MemoryPackStore) -> None:
+    work = make_work(["a", "z"], inputs=(keyed(store, {"a": 1}),))
+    assert "`r=z`" in failures(run_function(lambda r, versions: 1, work, store))["r=z"]
+
+
+def test_whole_is_read_once_for_all_keys(store: MemoryPackStore) -> None:
+    seen: list[Any] = []
+    fragment = stored_values(store, SOURCE, {(): pl.DataFrame({"rate": [2.0]})}, ())
+    binding = InputBinding("rates", SOURCE, "whole", fragment)
+    work = make_work(["a", "b"], inputs=(binding,))
+    run_function(lambda r, rates: seen.append(rates), work, store)
+    assert seen[0] is seen[1]
+    assert seen[0].item() == 2.0
+
+
+def test_collect_is_a_list_in_key_order(store: MemoryPackStore) -> None:
+    seen: list[Any] = []
+    binding = collected(store, {"b": {"n": 2}, "a": {"n": 1}})
+    run_function(lambda source: seen.append(source), make_work(inputs=(binding,)), store)
+    assert seen == [[{"n": 2}, {"n": 1}]]
+
+
+def test_f8_collect_of_no_keys_is_an_empty_list_or_table(store: MemoryPackStore) -> None:
+    seen: list[Any] = []
+
+    def lazily(source: pl.LazyFrame) -> None:
+        seen.append(source.collect(engine="in-memory"))
+
+    binding = collected(store, {"a": {"n": 1}})
+    empty = InputBinding("source", SOURCE, "collect", binding.fragments.clear(), ("r",))
+    run_function(lambda source: seen.append(source), make_work(inputs=(empty,)), store)
+    run_function(lazily, make_work(inputs=(empty,)), store)
+    assert seen[0] == []
+    assert seen[1].columns == ["r"]
+    assert seen[1].is_empty()
+
+
+def test_collect_as_a_table_has_the_dimensions_first(store: MemoryPackStore) -> None:
+    seen: list[pl.DataFrame] = []
+
+    def step(source: pl.DataFrame) -> None:
+        seen.append(source.sort("r", "x"))
+
+    run_function(step, make_work(inputs=(collected(store, tables(["b", "a"])),)), store)
+    assert seen[0].to_dict(as_series=False) == {"r": ["a", "a", "b", "b"], "x": [1, 2, 0, 1]}
+
+
+def test_collect_as_a_list_of_annotated_values(store: MemoryPackStore) -> None:
+    seen: list[Any] = []
+
+    def step(source: list[pd.DataFrame]) -> None:
+        seen.extend(source)
+
+    run_function(step, make_work(inputs=(collected(store, tables(["a"])),)), store)
+    assert isinstance(seen[0], pd.DataFrame)
+
+
+def test_parameters_that_nothing_fills_keep_their_defaults(store: MemoryPackStore) -> None:
+    seen: list[int] = []
+
+    def step(r: str, limit: int = 7) -> None:
+        seen.append(limit)
+
+    run_function(step, make_work(["a"]), store)
+    assert seen == [7]
+
+
+def test_f9_keys_whose_pack_is_gone_fail_alone(store: MemoryPackStore) -> None:
+    a, b = (stored_values(store, SOURCE, {value: {"n": 1}}) for value in "ab")
+    store.remove(b.get_column(PATH).to_list())
+    work = make_work(["a", "b"], inputs=(same_key("source", pl.concat([a, b])),))
+    result = run_function(lambda r, source: source["n"], work, store)
+    assert succeeded(result) == ["r=a"]
+    message = failures(result)["r=b"]
+    assert "`r=b`" in message
+    assert b.item(0, PATH) in message
+
+
+def test_an_input_in_a_form_it_has_not_is_an_error_of_the_key(store: MemoryPackStore) -> None:
+    def step(r: str, source: pl.LazyFrame) -> int:
+        return 1
+
+    work = make_work(["a"], inputs=(same_key("source", stored_values(store, SOURCE, {"a": 5})),))
+    assert "cannot be given as a table" in failures(run_function(step, work, store))["r=a"]
+
+
+# --- many keys a call -------------------------------------------------------------------------------
+
+
+def test_dimensions_of_a_batch_are_aligned_lists(store: MemoryPackStore) -> None:
+    seen: dict[str, Any] = {}
+
+    def step(b: list[str], a: list[str]) -> dict[Any, int]:
+        seen.update(a=a, b=b)
+        return {(x, y): 1 for x, y in zip(b, a, strict=True)}
+
+    result = run_batch(step, [("x", "1"), ("y", "2")], store, names=("b", "a"))
+    assert seen == {"a": ["1", "2"], "b": ["x", "y"]}
+    assert succeeded(result) == ["a=1/b=x", "a=2/b=y"]
+
+
+def test_a_batch_gets_a_dict_by_raw_value_or_display_text(store: MemoryPackStore) -> None:
+    seen: list[Any] = []
+
+    def step(source: Any, **dimensions: Any) -> dict[Any, int]:
+        seen.append(source)
+        return dict.fromkeys(source, 1)
+
+    one = same_key("source", stored_values(store, SOURCE, {"x y": 1, "z": 2}))
+    assert succeeded(run_batch(step, ["x y", "z"], store, inputs=(one,))) == ["r=x y", "r=z"]
+    names = ("a", "b")
+    two = same_key("source", stored_values(store, SOURCE, {("1", "x"): 3}, names), names)
+    assert succeeded(run_batch(step, [("1", "x")], store, names=names, inputs=(two,))) == ["a=1/b=x"]
+    assert seen == [{"x y": 1, "z": 2}, {"a=1,b=x": 3}]
+
+
+FORMS: dict[str, Any] = {
+    "lazy": (pl.LazyFrame, lambda table: table.collect(engine="in-memory")),
+    "polars": (pl.DataFrame, lambda table: table),
+    "arrow": (pa.Table, pl.from_arrow),
+    "dataset": (ds.Dataset, lambda table: pl.from_arrow(table.to_table())),
+    "duckdb": (duckdb.DuckDBPyRelation, lambda table: table.pl()),
+    "pandas": (pd.DataFrame, pl.from_pandas),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_batch_gets_one_table_over_its_keys(store: MemoryPackStore, form: str) -> None:
+    annotation, framed = FORMS[form]
+    seen: list[pl.DataFrame] = []
+
+    def step(r, source):  # type: ignore[no-untyped-def]
+        assert isinstance(source, annotation)
+        seen.append(framed(source).sort("r", "x"))
+        return dict.fromkeys(r, 1)
+
+    step.__annotations__["source"] = annotation
+    fragments = stored_values(store, SOURCE, tables(["a", "b", "c"]))
+    result = run_batch(step, ["a", "c"], store, inputs=(same_key("source", fragments[[0, 2]]),))
+    assert failures(result) == {}
+    assert seen[0].to_dict(as_series=False) == {"r": ["a", "a", "c", "c"], "x": [0, 1, 2, 3]}
+
+
+def test_a_batch_gets_a_dict_of_annotated_values(store: MemoryPackStore) -> None:
+    def step(r: list[str], source: dict[str, pa.Table]) -> dict[str, int]:
+        return {key: source[key].num_rows for key in r}
+
+    fragments = stored_values(store, SOURCE, tables(["a", "b"]))
+    assert failures(run_batch(step, ["a", "b"], store, inputs=(same_key("source", fragments),))) == {}
+
+
+def test_values_of_a_keyed_source_as_a_dict_and_as_a_table(store: MemoryPackStore) -> None:
+    seen: list[Any] = []
+
+    def as_dict(r: list[str], versions: dict[str, int]) -> dict[str, int]:
+        seen.append(versions)
+        return versions
+
+    def as_table(r: list[str], versions: pl.DataFrame) -> pl.DataFrame:
+        seen.append(versions.to_dict(as_series=False))
+        return versions
+
+    binding = keyed(store, {"a": 1, "b": 2, "c": 3})
+    assert failures(run_batch(as_dict, ["c", "a"], store, inputs=(binding,))) == {}
+    assert failures(run_batch(as_table, ["c", "a"], store, inputs=(binding,))) == {}
+    assert seen == [{"c": 3, "a": 1}, {"r": ["c", "a"], "value": [3, 1]}]
+
+
+def test_annotations_that_do_not_resolve_are_read_by_name(store: MemoryPackStore) -> None:
+    seen: list[Any] = []
+
+    def step(r: list[str], source: "pl.LazyFrame", other: "Nowhere" = None) -> dict[str, int]:  # type: ignore[name-defined]  # noqa: F821, UP037
+        seen.append(source)
+        return dict.fromkeys(r, 1)
+
+    step.__annotations__ = {"r": "list[str]", "source": "pl.LazyFrame", "other": "Nowhere"}
+    fragments = stored_values(store, SOURCE, tables(["a"]))
+    assert failures(run_batch(step, ["a"], store, inputs=(same_key("source", fragments),))) == {}
+    assert isinstance(seen[0], pl.LazyFrame)
