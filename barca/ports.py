@@ -133,7 +133,7 @@ class Executor(Protocol):
         """Start a work, or queue it behind the `workers` that run."""
         ...
 
-    def wait(self, timeout: float | None) -> list[tuple[Pending, WorkResult | WorkerDied]]:
+    def wait(self, timeout: float | None) -> Sequence[tuple[Pending, WorkResult | WorkerDied]]:
         """The works that ended since the last call; waits up to `timeout` seconds for the first.
 
         Ends works that run past their timeout. Never raises for what a work did.

@@ -7,7 +7,7 @@ dimension stand in a column named by `dimension()`, which no other column can be
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -84,17 +84,19 @@ REASONS: Final = (
 FORMATS: Final = ("table", "json", "pickle", "keyed")
 OUTCOME_STATUSES: Final = ("success", "failed")
 
-STATE_DTYPE: Final = pl.Enum(STATES)
-REASON_DTYPE: Final = pl.Enum(REASONS)
+STATE_DTYPE: Final[Any] = pl.Enum(STATES)
+REASON_DTYPE: Final[Any] = pl.Enum(REASONS)
 
-TIMESTAMP: Final = pl.Datetime("us", "UTC")
+_HASHES: Final[Any] = pl.List(pl.Int64)
+_NAMES: Final[Any] = pl.List(pl.String)
+TIMESTAMP: Final[Any] = pl.Datetime("us", "UTC")
 
 # --- planning frames --------------------------------------------------------------------------------
 
 KEYS: Final = pl.Schema({KEY: pl.String, ORDINAL: pl.Int64})
 """Keys of a node, plus one `dim:` String column per dimension. `ordinal`: declared order, from 0."""
 
-WANTED: Final = pl.Schema({**KEYS, RUN_HASH: pl.String, INPUT_HASHES: pl.List(pl.Int64)})
+WANTED: Final = pl.Schema({**KEYS, RUN_HASH: pl.String, INPUT_HASHES: _HASHES})
 """`KEYS` with the identity of each key's computation. `input_hashes`: `hashing.short_hash` of each
 input's part, sorted by parameter; only for naming what changed."""
 
@@ -102,7 +104,7 @@ DECISION: Final = pl.Schema({**WANTED, STATE: STATE_DTYPE, REASON: REASON_DTYPE,
 """`WANTED` with what is to be done, and the columns of a stored fragment for cached keys. `needed`: whether
 the target, or a stale key that reads it, needs it; only keys both stale and needed run."""
 
-CHANGES: Final = pl.Schema({KEY: pl.String, CHANGED: pl.List(pl.String)})
+CHANGES: Final = pl.Schema({KEY: pl.String, CHANGED: _NAMES})
 """For stale keys that ran before, what differs in their run hash: `value ID`, `input ID`, `function`,
 `helper FILE:NAME`, `env NAME`, ..."""
 
@@ -157,7 +159,7 @@ MATERIALIZATIONS: Final = pl.Schema(
         STATUS: pl.String,
         DEFINITION_HASH: pl.String,
         ENV_HASH: pl.String,
-        INPUT_HASHES: pl.List(pl.Int64),
+        INPUT_HASHES: _HASHES,
         RUN_ID: pl.String,
         CALL: pl.String,
         ATTEMPTS: pl.Int64,
@@ -241,7 +243,14 @@ LEDGER_TABLES: Final = {
 }
 
 LOGS: Final = pl.Schema(
-    {NODE: pl.String, CALL: pl.String, KEY: pl.String, "stream": pl.String, "ts": TIMESTAMP, "line": pl.String}
+    {
+        NODE: pl.String,
+        CALL: pl.String,
+        KEY: pl.String,
+        "stream": pl.String,
+        "ts": TIMESTAMP,
+        "line": pl.String,
+    }
 )
 """Lines that steps printed. `key`: of a one-key call, null for a batched one, whose keys the ledger knows."""
 

@@ -11,6 +11,7 @@ from barca.exec.records import call_row, definition_row, materialization_rows
 from barca.exec.report import Failure
 from barca.partitions import display_text
 from barca.schemas import (
+    CALL_RECORDS,
     DEFINITION_HASH,
     ERROR_MESSAGE,
     ERROR_TYPE,
@@ -92,6 +93,10 @@ class Journal:
         if result is not None:
             self.warnings += [warning for warning in result.warnings if warning not in self.warnings]
         self._writer.append("calls", call_row(work, result, status, elapsed_seconds, self._clock.now()))
+
+    def tick(self) -> None:
+        """Commit what has waited long enough, though nothing new ended."""
+        self._writer.append("calls", empty(CALL_RECORDS))
 
     def flush(self) -> None:
         """Commit everything."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -28,12 +27,12 @@ from barca.schemas import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from barca._typing import NodeId
+    from barca.exec.run_ports import RunPorts
     from barca.model import Work, WorkResult
     from barca.plan.inputs import NodePlan, Plan
-    from barca.ports import Clock, Executor, LedgerWriter, Listener
 
 BUDGET_SECONDS: Final = 0.5
 """A chunk of one-key calls hands back what it has not begun after so long."""
@@ -45,30 +44,6 @@ OWN_FILE_KEYS: Final = 1_000
 """A node that computes at most so many one-key calls in a run writes a file for each."""
 
 POLL_SECONDS: Final = 0.2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPorts:
-    """What a run needs from outside.
-
-    Attributes:
-        executor: Runs works.
-        writer: The ledger's writing side.
-        clock: The time.
-        listener: Receives events.
-        replan: Decides again, given the nodes that settled and the ledger rows they got in this run.
-        make_work: Describes a work: node, keys, attempt, fragments each source holds, and whether one-key
-            fragments share a pack.
-        capacity: Sum of weights that may run at once.
-    """
-
-    executor: Executor
-    writer: LedgerWriter
-    clock: Clock
-    listener: Listener
-    replan: Callable[[frozenset[NodeId], dict[NodeId, pl.DataFrame]], Plan]
-    make_work: Callable[..., Work]
-    capacity: int
 
 
 class Runner:
@@ -178,6 +153,7 @@ class Runner:
             pause = max(0.0, min(pause, due))
         for pending, result in self._ports.executor.wait(pause):
             self._ended(pending.work, result)
+        self._journal.tick()
         self._settle_finished()
         return True
 

@@ -12,8 +12,9 @@ import polars as pl
 
 from barca import events
 from barca.discovery import load_function
-from barca.errors import BarcaError, UsageError, did_you_mean
-from barca.exec.runner import Runner, RunPorts
+from barca.errors import BarcaError, LedgerError, UsageError, did_you_mean
+from barca.exec.run_ports import RunPorts
+from barca.exec.runner import Runner
 from barca.graph import short_name
 from barca.io.runs import remove_marker, write_marker
 from barca.partitions import step_text
@@ -183,10 +184,18 @@ def _record(running: Running, world: World, plan: Plan, executor: Executor, cloc
         writer.flush()
         remove_marker(markers, run_id)
         running.tell(events.RunFinished(run_id, status, elapsed, counts))
-        running.ledger.maintain(MAINTENANCE_SECONDS)
+        _maintain(running)
     for warning in selected_nothing(report.plan):
         running.tell(events.Warned(warning))
     return report
+
+
+def _maintain(running: Running) -> None:
+    """Keep the ledger small; a run that has ended does not fail for it."""
+    try:
+        running.ledger.maintain(MAINTENANCE_SECONDS)
+    except LedgerError as error:
+        running.tell(events.Warned(f"the ledger could not be tidied: {error.message}"))
 
 
 def _counts(report: RunReport | None) -> dict[str, int]:

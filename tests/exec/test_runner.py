@@ -13,7 +13,8 @@ import pytest
 from barca import asset, collect, partitions, partitions_from, sensor
 from barca import schemas as s
 from barca.errors import Cancelled
-from barca.exec.runner import Runner, RunPorts
+from barca.exec.run_ports import RunPorts
+from barca.exec.runner import Runner
 from barca.hashing import hash_text
 from barca.model import FunctionRef, Work, WorkerDied, WorkResult
 from barca.plan import build_plan

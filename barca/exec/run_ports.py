@@ -1,0 +1,40 @@
+"""What a run needs from outside, in one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import polars as pl
+
+    from barca._typing import NodeId
+    from barca.model import Work
+    from barca.plan.inputs import Plan
+    from barca.ports import Clock, Executor, LedgerWriter, Listener
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPorts:
+    """What a run needs from outside.
+
+    Attributes:
+        executor: Runs works.
+        writer: The ledger's writing side.
+        clock: The time.
+        listener: Receives events.
+        replan: Decides again, given the nodes that settled and the ledger rows they got in this run.
+        make_work: Describes a work: node, keys, attempt, fragments each source holds, and whether one-key
+            fragments share a pack.
+        capacity: Sum of weights that may run at once.
+    """
+
+    executor: Executor
+    writer: LedgerWriter
+    clock: Clock
+    listener: Listener
+    replan: Callable[[frozenset[NodeId], dict[NodeId, pl.DataFrame]], Plan]
+    make_work: Callable[..., Work]
+    capacity: int
