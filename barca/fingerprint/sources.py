@@ -87,7 +87,7 @@ class SourceFile:
             elif isinstance(node, ast.ClassDef | FunctionNode):
                 self.definitions.setdefault(prefix + node.name, []).append(node)
                 inner = f"{prefix}{node.name}." + ("" if isinstance(node, ast.ClassDef) else "<locals>.")
-            stack += [(child, inner) for child in reversed(list(ast.iter_child_nodes(node)))]
+            stack += [(child, inner) for child in reversed(children(node))]
 
     def _touch(self, node: ast.AST) -> None:
         if isinstance(node, ast.Global):
@@ -101,6 +101,18 @@ class SourceFile:
                 self.stars.append(statement)
             else:
                 self.bindings.setdefault(name, []).append(statement)
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes right below a node that hold something; quicker than `ast.iter_child_nodes`."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            found += [part for part in value if isinstance(part, ast.AST)]
+        elif isinstance(value, ast.AST) and value._fields:
+            found.append(value)
+    return found
 
 
 def first_line(node: FunctionNode | ast.ClassDef) -> int:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from barca.fingerprint.sources import MUTATORS, FunctionNode
+from barca.fingerprint.sources import MUTATORS, FunctionNode, children
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -148,7 +148,7 @@ class _Analysis:
         elif isinstance(node, ast.Name | ast.Attribute):
             self._reach(node, scope, where, "load" if isinstance(node.ctx, ast.Load) else "store", None)
         else:
-            self._push(ast.iter_child_nodes(node), scope, where)
+            self._push(children(node), scope, where)
 
     # --- scopes ---------------------------------------------------------------------------------------
 
@@ -338,7 +338,7 @@ def _collect(body: Iterable[ast.AST], scope: _Scope) -> None:
             pending += inside
         elif not isinstance(node, ast.Lambda):
             _bind(node, scope)
-            pending += ast.iter_child_nodes(node)
+            pending += children(node)
 
 
 def _bind(node: ast.AST, scope: _Scope) -> None:
