@@ -33,7 +33,7 @@ def broken_expression(node_id: NodeId, expression: Deferred, error: BaseExceptio
     root = Path(path.removesuffix(own)) if own and path.endswith(f"/{own}") else Path("/")
     shown = own if root != Path("/") else path
     where = f"partitions({expression.source}) at {shown}:{expression.line}"
-    return BrokenFile(shown, (node_id,), f"{describe(error, root)}, in {where}", user_traceback(error))
+    return BrokenFile(shown, (node_id,), f"{describe(error, root)}\nin {where}", user_traceback(error))
 
 
 def describe(error: BaseException, root: Path) -> str:

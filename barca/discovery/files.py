@@ -20,6 +20,9 @@ PACKAGE = Path(__file__).resolve().parents[1]
 """barca itself, which a checkout of barca holds and which is nobody's pipeline."""
 
 _MENTION = re.compile(rb"\b(?:from|import)\b.*\bbarca\b")
+_PLAIN = re.compile(rb"^(?:from[ ]barca[ ]import|import[ ]barca)\b", re.MULTILINE)
+"""The usual import, which is code, not text about code, unless a text is open there."""
+
 _IMPORT = re.compile(r"^\s*(?:from\s+barca[\s.]|import\s+(?:[^#\n]*,\s*)?barca\b)", re.MULTILINE)
 
 
@@ -95,6 +98,9 @@ def imports_barca(file: Path) -> bool:
         return False
     if not _MENTION.search(content):
         return False
+    plain = _PLAIN.search(content)
+    if plain and not any(content.count(quotes, 0, plain.start()) % 2 for quotes in (b'"""', b"'''")):
+        return True
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from barca.discovery.files import is_project_path
 from barca.discovery.modules import Imports, ModuleNames, imported_files, imports_of, locate
-from barca.discovery.rewrite import HOOK, defer_hook, rewrite
+from barca.discovery.rewrite import HOOK, defer_hook, rewrite, survey
 from barca.errors import UsageError
 
 if TYPE_CHECKING:
@@ -252,9 +252,10 @@ class SourceLoader(importlib.machinery.SourceFileLoader):
         """Compile a file's bytes."""
         source = importlib.util.decode_source(bytes(data))
         tree = cast("ast.Module", compile(source, str(path), "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
-        self.imports = imports_of(tree)
+        found = survey(tree)
+        self.imports = imports_of(found.imports)
         names = self.importer.names
-        rewrite(tree, source, lambda top: names.real_name(self.file, top))
+        rewrite(tree, found, lambda top: names.real_name(self.file, top))
         return compile(tree, str(path), "exec", dont_inherit=True, optimize=_optimize)
 
     def get_code(self, fullname: str) -> CodeType:

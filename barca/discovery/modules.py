@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from barca.discovery.files import is_project_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 class ModuleNames:
@@ -131,19 +131,19 @@ class Imports:
     relative: set[tuple[int, str]] = field(default_factory=set)
 
 
-def imports_of(tree: ast.Module) -> Imports:
-    """Every import of the file, also inside functions."""
+def imports_of(statements: Iterable[ast.Import | ast.ImportFrom]) -> Imports:
+    """What import statements read."""
     imports = Imports()
-    for statement in ast.walk(tree):
+    for statement in statements:
         if isinstance(statement, ast.Import):
             imports.absolute.update(alias.name for alias in statement.names)
-        elif isinstance(statement, ast.ImportFrom):
-            module = statement.module or ""
-            dotted = {module, *(f"{module}.{alias.name}".lstrip(".") for alias in statement.names)}
-            if statement.level:
-                imports.relative.update((statement.level, name) for name in dotted)
-            else:
-                imports.absolute.update(dotted)
+            continue
+        module = statement.module or ""
+        dotted = {module, *(f"{module}.{alias.name}".lstrip(".") for alias in statement.names)}
+        if statement.level:
+            imports.relative.update((statement.level, name) for name in dotted)
+        else:
+            imports.absolute.update(dotted)
     return imports
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from barca._typing import NodeId
 
 DECORATORS = ("asset", "task", "sensor")
+_STARRED = (*DECORATORS, "partitions", "batches")
 
 _BARCA_IMPORT = re.compile(r"^\s*from\s+barca(?:\.\w+)?\s+import\s+(\([^)]*|[^#\n(]*)", re.MULTILINE)
 _ALIAS = re.compile(r"(\w+)\s+as\s+(\w+)")
@@ -39,6 +40,19 @@ class BarcaNames:
     modules: set[str] = field(default_factory=set)
     functions: dict[str, str] = field(default_factory=dict)
 
+    def add(self, statement: ast.AST) -> None:
+        """Note what an import statement binds."""
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                if alias.name.partition(".")[0] == "barca":
+                    self.modules.add(alias.asname or "barca")
+        elif isinstance(statement, ast.ImportFrom) and not statement.level:
+            if (statement.module or "").partition(".")[0] != "barca":
+                return
+            for alias in statement.names:
+                given = {alias.asname or alias.name: alias.name}
+                self.functions |= {name: name for name in _STARRED} if alias.name == "*" else given
+
     def meaning(self, called: ast.expr) -> str | None:
         """Barca's own name of what an expression names, if it names something of barca."""
         if isinstance(called, ast.Name):
@@ -46,28 +60,6 @@ class BarcaNames:
         if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name):
             return called.attr if called.value.id in self.modules else None
         return None
-
-
-def barca_names(tree: ast.Module) -> BarcaNames:
-    """The names that the file's imports give to barca's functions, wherever the imports stand."""
-    names = BarcaNames()
-    for statement in ast.walk(tree):
-        if isinstance(statement, ast.Import):
-            for alias in statement.names:
-                if alias.name.partition(".")[0] == "barca":
-                    names.modules.add(alias.asname or "barca")
-        elif isinstance(statement, ast.ImportFrom) and _from_barca(statement):
-            for alias in statement.names:
-                if alias.name == "*":
-                    exported = (*DECORATORS, "partitions", "batches")
-                    names.functions.update({name: name for name in exported})
-                else:
-                    names.functions[alias.asname or alias.name] = alias.name
-    return names
-
-
-def _from_barca(statement: ast.ImportFrom) -> bool:
-    return not statement.level and (statement.module or "").partition(".")[0] == "barca"
 
 
 def declared_nodes(file: str, source: bytes) -> tuple[NodeId, ...]:
@@ -88,8 +80,11 @@ def declared_nodes(file: str, source: bytes) -> tuple[NodeId, ...]:
 
 def _read(tree: ast.Module) -> Iterator[tuple[str, bool]]:
     """Function name or `name=` of each decorated function, and whether it was `name=`."""
-    names = barca_names(tree)
-    for statement in ast.walk(tree):
+    statements = list(ast.walk(tree))
+    names = BarcaNames()
+    for statement in statements:
+        names.add(statement)
+    for statement in statements:
         if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for decorator in statement.decorator_list:

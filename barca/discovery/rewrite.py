@@ -8,34 +8,117 @@ whose name several files of the project claim names the right file. Line numbers
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from barca.discovery.names import barca_names
+from barca.discovery.names import BarcaNames
 from barca.model import Deferred
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 HOOK: Final = "__barca_defer__"
 """Global of a rewritten module that makes a `Deferred` of a thunk."""
 
+ImportStatement: TypeAlias = "ast.Import | ast.ImportFrom"
+
 _PUT_OFF = frozenset({"partitions", "batches"})
-
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
-def rewrite(tree: ast.Module, source: str, real_name: Callable[[str], str]) -> None:
-    """Change a file's syntax tree into the one that is compiled.
+@dataclass(slots=True)
+class Survey:
+    """What one walk over a file's syntax tree found.
+
+    Attributes:
+        imports: Import statements, wherever they stand.
+        bound: Names that the file's code binds, other than by importing.
+        calls: Calls whose arguments may be evaluated later, and whether they stand inside a function.
+    """
+
+    imports: list[ImportStatement] = field(default_factory=list)
+    bound: set[str] = field(default_factory=set)
+    calls: list[tuple[ast.Call, bool]] = field(default_factory=list)
+
+
+class _Scope(NamedTuple):
+    """What is around a place in the code."""
+
+    function: bool = False
+    class_body: bool = False
+    loop: bool = False
+
+
+def survey(tree: ast.Module) -> Survey:
+    """Walk over the tree once: large files are read in every process that starts."""
+    found = Survey()
+    _walk(tree, found, _Scope())
+    return found
+
+
+def _walk(node: ast.AST, found: Survey, scope: _Scope) -> None:
+    if isinstance(node, ast.Name):
+        if isinstance(node.ctx, ast.Store):
+            found.bound.add(node.id)
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        found.imports.append(node)
+    elif isinstance(node, _FUNCTIONS):
+        _walk_function(node, found, scope)
+    else:
+        if isinstance(node, ast.Call):
+            # the names of a class body are out of reach of a thunk, and a loop's are others by then
+            if not scope.class_body and not scope.loop:
+                found.calls.append((node, scope.function))
+        elif isinstance(node, ast.ClassDef):
+            found.bound.add(node.name)
+            scope = scope._replace(class_body=True)
+        elif isinstance(node, _LOOPS):
+            scope = scope._replace(loop=True)
+        for child in _children(node):
+            _walk(child, found, scope)
+
+
+def _walk_function(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, found: Survey, scope: _Scope
+) -> None:
+    if not isinstance(node, ast.Lambda):
+        found.bound.add(node.name)
+        for decorator in node.decorator_list:  # they belong to what is around the function
+            _walk(decorator, found, scope)
+    inside = scope._replace(function=True, class_body=False)
+    for statement in node.body if isinstance(node.body, list) else [node.body]:
+        _walk(statement, found, inside)
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, ast.AST):
+            yield value
+        elif isinstance(value, list):
+            yield from (child for child in value if isinstance(child, ast.AST))
+
+
+def rewrite(tree: ast.Module, found: Survey, real_name: Callable[[str], str]) -> None:
+    """Change a file's syntax tree, in place, into the one that is compiled.
 
     Args:
-        tree: The tree, changed in place.
-        source: The file's text.
+        tree: The tree.
+        found: Its survey.
         real_name: Name under which a top-level module, as this file calls it, is imported.
     """
-    _Imports(real_name).visit(tree)
-    if "barca" in source:
-        _PutOff(tree, source).visit(tree)
-    ast.fix_missing_locations(tree)
+    names = BarcaNames()
+    for statement in found.imports:
+        names.add(statement)
+    for call, in_function in found.calls:
+        called = call.func
+        shadowed = isinstance(called, ast.Name) and called.id in found.bound
+        if names.meaning(called) in _PUT_OFF and call.args and not shadowed:
+            call.args[0] = _put_off(call.args[0], top_level=not in_function)
+    tops = {top for statement in found.imports for top in _tops(statement)}
+    if any(real_name(top) != top for top in tops):
+        _Imports(real_name).visit(tree)
 
 
 def defer_hook(file: str) -> Callable[..., Deferred]:
@@ -50,75 +133,20 @@ def defer_hook(file: str) -> Callable[..., Deferred]:
     return defer
 
 
-class _PutOff(ast.NodeTransformer):
-    """Wraps the argument of `partitions` and `batches`."""
-
-    def __init__(self, tree: ast.Module, source: str) -> None:
-        self._names = barca_names(tree)
-        self._source = source
-        self._rebound = {
-            name.id
-            for name in ast.walk(tree)
-            if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
-        } | {
-            definition.name
-            for definition in ast.walk(tree)
-            if isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        }
-        self._functions = 0
-        # a thunk made in a loop would see the loop's last value
-        self._loops = 0
-        # the names of a class body are out of reach of a thunk
-        self._classes = 0
-
-    def visit(self, node: ast.AST) -> Any:
-        """Count what is around the node, and visit it."""
-        loop, in_class = isinstance(node, _LOOPS), isinstance(node, ast.ClassDef)
-        self._loops += loop
-        self._classes += in_class
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            visited = self._visit_function(node)
-        else:
-            visited = super().visit(node)
-        self._loops -= loop
-        self._classes -= in_class
-        return visited
-
-    def _visit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Any:
-        # decorators belong to the scope around the function, its body to a scope of its own
-        if not isinstance(node, ast.Lambda):
-            node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
-        self._functions += 1
-        classes, self._classes = self._classes, 0
-        body = node.body if isinstance(node.body, list) else [node.body]
-        visited = [self.visit(statement) for statement in body]
-        node.body = visited if isinstance(node.body, list) else visited[0]
-        self._classes = classes
-        self._functions -= 1
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Put off the argument of a call of `partitions` or `batches`."""
-        self.generic_visit(node)
-        if self._names.meaning(node.func) not in _PUT_OFF or self._loops or self._classes or not node.args:
-            return node
-        if isinstance(node.func, ast.Name) and node.func.id in self._rebound:
-            return node
-        expression = node.args[0]
-        if _is_literal(expression) or _binds(expression):
-            return node
-        text = ast.get_source_segment(self._source, expression) or ast.unparse(expression)
-        thunk = ast.Lambda(
-            args=ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]),
-            body=expression,
-        )
-        deferred = ast.Call(
-            func=ast.Name(HOOK, ast.Load()),
-            args=[thunk, ast.Constant(expression.lineno), ast.Constant(text)],
-            keywords=[ast.keyword("top_level", ast.Constant(self._functions == 0))],
-        )
-        node.args[0] = ast.copy_location(deferred, expression)
-        return node
+def _put_off(expression: ast.expr, *, top_level: bool) -> ast.expr:
+    """The expression as a `Deferred`; itself, when nothing needs evaluating or it must happen in place."""
+    if _is_literal(expression) or _binds(expression):
+        return expression
+    thunk = ast.Lambda(
+        args=ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]),
+        body=expression,
+    )
+    deferred = ast.Call(
+        func=ast.Name(HOOK, ast.Load()),
+        args=[thunk, ast.Constant(expression.lineno), ast.Constant(ast.unparse(expression))],
+        keywords=[ast.keyword("top_level", ast.Constant(top_level))],
+    )
+    return ast.fix_missing_locations(ast.copy_location(deferred, expression))
 
 
 def _is_literal(expression: ast.expr) -> bool:
@@ -131,9 +159,15 @@ def _is_literal(expression: ast.expr) -> bool:
 def _binds(expression: ast.expr) -> bool:
     """Whether the expression means something else inside a function of its own."""
     kinds = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
-    return isinstance(expression, ast.Starred) or any(
-        isinstance(part, kinds) for part in ast.walk(expression)
-    )
+    inside = any(isinstance(part, kinds) for part in ast.walk(expression))
+    return inside or isinstance(expression, ast.Starred)
+
+
+def _tops(statement: ImportStatement) -> list[str]:
+    """Top-level modules that a statement imports from, relative imports aside."""
+    if isinstance(statement, ast.Import):
+        return [alias.name.partition(".")[0] for alias in statement.names]
+    return [(statement.module or "").partition(".")[0]] if not statement.level else []
 
 
 class _Imports(ast.NodeTransformer):
@@ -166,4 +200,4 @@ class _Imports(ast.NodeTransformer):
                 if "." in real:
                     imported.insert(0, ast.alias(real))
             statements += [ast.copy_location(ast.Import([name]), node) for name in imported]
-        return statements
+        return [ast.fix_missing_locations(statement) for statement in statements]
