@@ -66,6 +66,8 @@ def prepare(setup: Setup) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # native code must not delay the end
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)  # so that what a step starts can be ended with it
     threading.Thread(target=_end_with_parent, name="barca-parent", daemon=True).start()
     try:
         os.chdir(setup.directory)
@@ -79,12 +81,14 @@ def prepare(setup: Setup) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when the coordinator has died: its run is over, and nobody else would."""
+    """End this process, and what its step started, when the coordinator has died: nobody else would."""
     from multiprocessing import connection, parent_process
 
     parent = parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
+        if hasattr(os, "killpg"):
+            os.killpg(0, signal.SIGKILL)
         os._exit(1)
 
 

@@ -22,7 +22,7 @@ from barca.model import FunctionRef, WorkerDied, WorkResult
 from tests.exec.works import failures, make_work, succeeded, write_steps
 
 STEPS = """
-    import logging, os, signal, sys, time
+    import logging, os, signal, subprocess, sys, time
     import polars as pl
     from barca import asset, partitions
 
@@ -68,6 +68,12 @@ STEPS = """
     @asset(partitions={"r": KEYS}, batch="all")
     def sleeps_in_a_batch(r):
         time.sleep(60)
+
+    @asset(partitions={"r": KEYS})
+    def waits_for_a_child(r):
+        child = subprocess.Popen(["sleep", "60"])
+        print(child.pid)
+        child.wait()
 
     @asset(partitions={"r": KEYS})
     def asks(r):
@@ -181,6 +187,20 @@ def test_timeouts_stop_sleeping_and_spinning_calls(
         assert death.begun == ("r=a", "r=b")
     assert batch.timed_out
     assert batch.begun is None
+
+
+def test_a_timeout_ends_what_the_step_started_too(
+    shared: ProcessExecutor, ref: Callable[[str], FunctionRef], place: Path
+) -> None:
+    shared.submit(make_work(["a"], function=ref("waits_for_a_child"), timeout_seconds=0.5, id="w9200"))
+    assert died(answers(shared, 1)[0]).timed_out
+    lines = read_logs(place / "logs", "run1")
+    child = int(lines.filter(lines.get_column("call") == "w9200").item(0, "line"))
+    deadline = time.monotonic() + 20
+    while process_exists(child):
+        assert time.monotonic() < deadline, "the child lives on"
+        shared.wait(0.05)
+        time.sleep(0.05)
 
 
 def test_a_cancelled_work_is_stopped_and_never_comes_back(
