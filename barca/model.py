@@ -268,6 +268,7 @@ class InputBinding:
         fragments: Frame of `schemas.FRAGMENTS` with, for `same_key`, one row per key of the work; for
             `value`, the one row of the source's keyed fragment.
         dimensions: Dimensions of the source, declared order.
+        template: For `collect` of no keys, the row of an older fragment, whose schema the empty table takes.
     """
 
     parameter: str
@@ -275,6 +276,7 @@ class InputBinding:
     mode: InputMode
     fragments: pl.DataFrame
     dimensions: tuple[str, ...] = ()
+    template: pl.DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import polars as pl
 
 from barca.errors import FragmentError, InputError
 from barca.io.annotations import list_item, mapping_value, parameter_annotations, table_form
-from barca.io.fragments import read_keyed
+from barca.io.fragments import read_keyed, scan_fragments
 from barca.io.values import form_table, read_table, read_value, read_values
 from barca.partitions import display_keys, display_text
 from barca.schemas import KEY, PATH, VALUE, dimension
@@ -97,7 +97,10 @@ def names_of_keys(work: Work) -> list[str]:
 def _shared(binding: InputBinding, annotation: Any, store: PackStore) -> Any:
     if binding.mode == "whole":
         return read_value(store, binding.fragments, annotation, binding.dimensions)
-    if table_form(annotation) is not None:
+    form = table_form(annotation)
+    if form is not None and binding.template is not None:
+        return form_table(scan_fragments(store, binding.template, binding.dimensions).head(0), form)
+    if form is not None:
         return read_table(store, binding.fragments, annotation, binding.dimensions)
     _, item = list_item(annotation)
     return list(read_values(store, binding.fragments, item, binding.dimensions).values())

@@ -9,7 +9,7 @@ import polars as pl
 from barca.errors import UsageError
 from barca.model import Batches, BatchesBy, Deferred
 from barca.partitions import normalise_groups
-from barca.schemas import CALL, CALLS, KEY, ORDINAL, dimension
+from barca.schemas import CALL, KEY, ORDINAL, dimension
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ def effective_batch(node: Node, override: Mapping[NodeId | None, BatchOverride])
 
 
 def grouping_text(batch: BatchSpec | None) -> str | None:
-    """How a grouping is named to people: `batch=all`, `batch=20`, `batches([...])`, `batches_by(region_of)`."""
+    """How a grouping is named: `batch=all`, `batch=20`, `batches([...])`, `batches_by(region_of)`."""
     if batch is None:
         return None
     if isinstance(batch, Batches):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from barca.schemas import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import polars as pl
 
 
 def lookup(keys: pl.DataFrame, table: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:

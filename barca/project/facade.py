@@ -74,7 +74,6 @@ class Project:
         self._variables = self.config.environment(env) if isinstance(env, str) else dict(env or {})
         self._store_root = self.root / STORE
         self._definitions: Sequence[Definition[..., Any]] | None = None
-        self._fingerprinter = Fingerprinter(self.root)
 
     @classmethod
     def of(cls, definitions: Sequence[Definition[..., Any]], **options: Any) -> Project:
@@ -271,7 +270,7 @@ class Project:
             graph=graph,
             reader=self._reader(),
             store=self._store,
-            fingerprint=self._fingerprinter.fingerprint,
+            fingerprint=Fingerprinter(self.root).fingerprint,
             explicit=explicit,
             variables=self._variables,
             read_keyed=read_keyed,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from barca.model import InputBinding, Work
-from barca.schemas import FRAGMENTS, KEY, ORDINAL, VALUE, dimensions
+from barca.plan.build import rows_of
+from barca.schemas import FORMAT, FRAGMENTS, KEY, ORDINAL, VALUE, dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    import polars as pl
 
     from barca._typing import Engine, NodeId
     from barca.exec.queues import Ready
@@ -101,5 +102,17 @@ class WorkMaker:
                 self._collected[place] = (
                     order.join(held, on=KEY, how="inner", maintain_order="left").sort(ORDINAL).drop(ORDINAL)
                 )
-            return InputBinding(edge.parameter, edge.source, "collect", self._collected[place], names)
+            collected = self._collected[place]
+            template = self._template(source) if collected.is_empty() else None
+            return InputBinding(edge.parameter, edge.source, "collect", collected, names, template)
         return InputBinding(edge.parameter, edge.source, "whole", held.select(list(FRAGMENTS)))
+
+    def _template(self, source: NodePlan) -> pl.DataFrame | None:
+        """The newest table that the source ever stored, with its dimensions; `None` if there is none."""
+        rows = rows_of(source.node.id, self._plan().inputs).filter(pl.col(FORMAT) == "table").tail(1)
+        if rows.is_empty():
+            return None
+        names = source.node.dimensions
+        return rows.select(
+            *(pl.lit("").alias(column) for column in dimensions(names)), *(pl.col(name) for name in FRAGMENTS)
+        )

@@ -188,13 +188,40 @@ def test_failed_key_blocks_only_its_own_chain(project):
 
 
 def test_f8_zero_keys_then_one(project):
-    project.write("pipeline.py", CHAIN)
+    project.write(
+        "pipeline.py",
+        """
+        import json, pathlib
+        import polars as pl
+        from barca import asset, collect, partitions_from, sensor
+
+        @sensor
+        def versions() -> dict:
+            return json.loads((pathlib.Path(__file__).parent / "versions.json").read_text())
+
+        @asset(partitions={"r": partitions_from(versions)})
+        def a(r: str, versions: str) -> pl.DataFrame:
+            return pl.DataFrame({"x": [len(versions)]})
+
+        @asset(inputs={"every": collect(a)})
+        def as_list(every: list) -> int:
+            return len(every)
+
+        @asset(inputs={"every": collect(a)})
+        def as_table(every: pl.LazyFrame) -> list:
+            return every.collect_schema().names()
+        """,
+    )
     versions(project)
-    assert project.ran("total")["total"] == 1
-    assert project.get("total").value["total"] == 0
-    assert project.get("scored").value == {}
-    versions(project, a="v1")
-    assert project.ran("total") == {"versions": 1, "cleaned": 1, "scored": 1, "total": 1}
+    assert project.ran() == {"versions": 1, "as_list": 1, "as_table": 1}
+    assert project.get(["a", "as_list", "as_table"]).value == {"a": {}, "as_list": 0, "as_table": ["r"]}
+    versions(project, one="v1")
+    assert project.ran() == {"versions": 1, "a": 1, "as_list": 1, "as_table": 1}
+    assert project.get("as_table").value == ["r", "x"]
+    versions(project)
+    project.edit("pipeline.py", "every.collect_schema().names()", "[*every.collect_schema().names()]")
+    project.ran()
+    assert project.get("as_table").value == ["r", "x"], "an empty table knows the schema of what there was"
 
 
 def test_f9_broken_packs_are_computed_again_only_when_read(chain):
