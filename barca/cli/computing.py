@@ -189,7 +189,7 @@ def _compute(verb: Literal["get", "run"], request: Request) -> int:
     with listening() as listener:
         project = open_project(request.files, env=request.env, listener=listener)
         result = _result(verb, project, request)
-        document = result.to_dict(output="value" if request.output == "value" else "pointer")
+        document = result.to_dict()
         _warn(document, listener)
     _emit_result(request, document, result, project.root)
     _note_unlisted(document)
@@ -223,14 +223,16 @@ def _failure(document: Mapping[str, Any]) -> BarcaError:
 def _emit_result(request: Request, document: Mapping[str, Any], result: Result, root: Path) -> None:
     if request.output == "path":
         emit_lines(path_lines(document, root))
-    elif request.fields:
-        _emit_fields(pick(document, request.fields), request.mode)
+        return
+    valued = result.to_dict(output="value") if request.output == "value" else None
+    if request.fields:
+        _emit_fields(pick(valued or document, request.fields), request.mode)
     elif request.mode == "json":
-        emit_json(document)
+        emit_json(valued or document)
     else:
         from barca.cli.showing import result_parts
 
-        emit_view(result_parts(document, result, request.title, values=request.output == "value"))
+        emit_view(result_parts(document, result, request.title, valued))
 
 
 def _emit_fields(document: Mapping[str, Any], mode: Mode) -> None:

@@ -2,32 +2,80 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from barca.project import Project
     from barca.render.progress import ProgressListener
 
-
-def listening() -> ProgressListener:
-    """A listener that shows progress, warnings and what steps print on stderr."""
-    from barca.cli.output import console
-    from barca.render.progress import ProgressListener
-
-    return ProgressListener(console(sys.stderr))
+_END = "\0end of the run\0"
 
 
 def open_project(
-    files: Sequence[Path] = (),
-    *,
-    env: str | None = None,
-    listener: ProgressListener | None = None,
+    files: Sequence[Path] = (), *, env: str | None = None, listener: ProgressListener | None = None
 ) -> Project:
     """The project around the working directory; its files are read when it is first asked something."""
     from barca.project import Project
 
     return Project(files=files, env=env, listener=listener)
+
+
+@contextmanager
+def listening() -> Iterator[ProgressListener]:
+    """A listener that shows progress, warnings and what steps print on stderr.
+
+    In a terminal, bars are drawn there while steps print to the same place, from other processes too. So
+    for that time the process's stderr is a pipe, and what comes through it is shown above the bars.
+    """
+    from barca.cli.output import console
+    from barca.render.progress import ProgressListener
+
+    if not sys.stderr.isatty() or os.name != "posix":
+        with ProgressListener(console(sys.stderr)) as listener:
+            yield listener
+        return
+    sys.stderr.flush()
+    descriptor = sys.stderr.fileno()
+    with (
+        os.fdopen(os.dup(descriptor), "w", encoding="utf-8", errors="backslashreplace") as terminal,
+        ProgressListener(console(terminal)) as listener,
+        _diverted(descriptor, listener.line),
+    ):
+        yield listener
+
+
+@contextmanager
+def _diverted(descriptor: int, show: Callable[[str], None]) -> Iterator[None]:
+    """Show what is written to a descriptor, in this process and those it starts, as lines."""
+    before = os.dup(descriptor)
+    reading, writing = os.pipe()
+    os.dup2(writing, descriptor)
+    os.close(writing)
+    pump = threading.Thread(target=_pump, args=(reading, show), name="barca-stderr", daemon=True)
+    pump.start()
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        # A marker, because processes that outlive the run keep the pipe open.
+        os.write(descriptor, f"{_END}\n".encode())
+        pump.join()
+        os.dup2(before, descriptor)
+        os.close(before)
+
+
+def _pump(reading: int, show: Callable[[str], None]) -> None:
+    with open(reading, encoding="utf-8", errors="backslashreplace") as lines:
+        for line in lines:
+            text, end, _ = line.rstrip("\n").partition(_END)
+            if text or not end:
+                show(text)
+            if end:
+                return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barca.cli.output import terminal_width
+from barca.cli.paths import outputs
 from barca.render.grid import text
 from barca.render.preview import SHOWN_ROWS, table_preview, value_preview
 from barca.render.tables import SHOWN_OUTPUTS, outputs_view, result_view
@@ -15,52 +16,40 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from barca.project.results import Result
+
 
 def result_parts(
-    document: Mapping[str, Any], result: Any, title: str, *, values: bool
+    document: Mapping[str, Any], result: Result, title: str, valued: Mapping[str, Any] | None
 ) -> list[RenderableType]:
     """The steps of a run, then each target: a preview of its value, or the path of each key.
 
     Args:
-        document: The result's JSON form.
-        result: The result, asked for its value where one is previewed.
+        document: The result's JSON form, with pointers.
+        result: The result, asked for a value where one is previewed.
         title: The targets as people read them.
-        values: Whether keys show their values too, not only their paths.
+        valued: The JSON form with values, if keys are to show them and not their paths.
     """
     width = terminal_width()
     view = result_view(document, title, width)
-    if document["status"] != "success" and not document.get("final_output") and not document.get("targets"):
-        return view
-    several = document.get("targets")
-    for name, output in (several or {"": document.get("final_output")}).items():
+    several = "targets" in document
+    for node_id, (name, output) in zip(result.targets, outputs(document).items(), strict=False):
         if output is None:
             continue
         if several:
             view.append(text(name, "bold"))
-        partitioned = isinstance(output, dict) and "_barca_artifact" not in output
-        if values:
-            view += _values(output) if partitioned else _value(_target_value(result, name), output)
-        elif partitioned:
-            view += outputs_view(output, width)
+        if "_barca_artifact" in output:
+            view += _value(result.value_of(node_id), width)
+        elif valued is not None:
+            view += _values(outputs(valued)[name])
         else:
-            view += _value(_target_value(result, name), output)
+            view += outputs_view(output, width)
     return view
 
 
-def _target_value(result: Any, name: str) -> Any:
-    return result.value[name] if name else result.value
-
-
-def _value(value: Any, output: Any) -> list[RenderableType]:
-    width = terminal_width()
-    if (table := as_table(value)) is not None:
-        return table_preview(*table, width)
-    shown = value_preview(value)
-    return (
-        [*shown, *outputs_view(output, width)]
-        if isinstance(output, dict) and "_barca_artifact" in output
-        else shown
-    )
+def _value(value: Any, width: int) -> list[RenderableType]:
+    table = as_table(value)
+    return value_preview(value) if table is None else table_preview(*table, width)
 
 
 def _values(output: Mapping[str, Any]) -> list[RenderableType]:

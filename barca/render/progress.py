@@ -114,7 +114,7 @@ class ProgressListener:
                 step = f"{event.node}[{event.key}]" if event.key else event.node
                 self._line(f"failed {step}: {event.error_type}: {event.message}", "red")
             case StepOutput():
-                self._line(event.line, "")
+                self.line(event.line)
             case Warned():
                 self.warn(event.message)
             case RunFinished():
@@ -125,6 +125,11 @@ class ProgressListener:
         if message not in self.warnings:
             self.warnings.append(message)
             self._line(f"warning: {message}", "yellow")
+
+    def line(self, text: str) -> None:
+        """Show a line that a step printed, above the bars; may be called from any thread."""
+        with contextlib.suppress(OSError, ValueError):
+            self._line(text, "")
 
     def _line(self, message: str, style: str) -> None:
         from rich.text import Text
@@ -190,6 +195,12 @@ class ProgressListener:
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[pace]}", markup=False),
             ]
-            self._progress = Progress(*columns, console=self._console, transient=True)
+            self._progress = Progress(
+                *columns,
+                console=self._console,
+                transient=True,
+                redirect_stdout=False,  # what is printed meanwhile comes as lines, see `line`
+                redirect_stderr=False,
+            )
             self._progress.start()
         return self._progress

@@ -39,6 +39,13 @@ class Document:
             return {**self.document, "final_output": self.as_value}
         return self.document
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        return tuple(self.document.get("targets") or ("",))
+
+    def value_of(self, node_id: str) -> Any:
+        return self.value[node_id] if node_id else self.value
+
     def phases(self) -> Any:
         return self.document
 
