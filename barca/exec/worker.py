@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import signal
 import sys
 import threading
@@ -56,6 +57,7 @@ class Tools:
 
 
 _tools: list[Tools | BaseException] = []
+_progress_directories: set[Path] = set()
 
 
 def prepare(setup: Setup) -> None:
@@ -87,6 +89,8 @@ def _end_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
+        for directory in _progress_directories:
+            shutil.rmtree(directory, ignore_errors=True)
         if hasattr(os, "killpg"):
             os.killpg(0, signal.SIGKILL)
         os._exit(1)
@@ -97,6 +101,7 @@ def run(payload: bytes, progress_path: str) -> bytes:
     from barca.exec.call import execute
     from barca.exec.progress import Progress
 
+    _progress_directories.add(Path(progress_path).parent)
     progress = Progress(Path(progress_path))
     try:
         tools = _tools[0]

@@ -335,7 +335,12 @@ def start_script(place: Path, pause: float) -> subprocess.Popen[str]:
     script.write_text(textwrap.dedent(SCRIPT))
     return subprocess.Popen(
         [sys.executable, str(script), str(place)],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PAUSE": str(pause)},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PAUSE": str(pause),
+            "TMPDIR": str(place),
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -363,3 +368,4 @@ def test_workers_end_when_the_run_is_killed(tmp_path: Path) -> None:
     while process_exists(worker):
         assert time.monotonic() < deadline, "the worker lives on"
         time.sleep(0.05)
+    assert list(tmp_path.glob("barca-*")) == []
