@@ -38,10 +38,8 @@ def broken_expression(node_id: NodeId, expression: Deferred, error: BaseExceptio
 
 def describe(error: BaseException, root: Path) -> str:
     """`ExceptionType: message`; of barca's own errors with file, line and hint."""
-    if isinstance(error, BarcaError):
-        text = f"{type(error).__name__}: {_placed(error)}"
-    else:
-        text = "".join(traceback.format_exception_only(error)).strip()
+    told = _placed(error) if isinstance(error, BarcaError) else error
+    text = f"{type(error).__name__}: {told}".removesuffix(": ")
     return text if root == root.parent else text.replace(f"{root}/", "")
 
 
