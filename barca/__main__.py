@@ -15,9 +15,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: What follows `barca`; the process's own when left out.
     """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words == ["version"]:  # asked by scripts, over and over; Typer alone takes longer than the rest
+        from barca.cli.output import mode_of, show_version
+
+        show_version(mode_of(words))
+        return 0
     from barca.cli.app import run
 
-    return run(sys.argv[1:] if arguments is None else arguments)
+    return run(words)
 
 
 if __name__ == "__main__":

@@ -9,25 +9,15 @@ from typing import Annotated
 import typer
 
 from barca.cli import options as opt
-from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view
+from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view, show_version
 from barca.errors import UsageError, did_you_mean
 
 TOPICS = Path(__file__).parent / "topics"
 
 
-def version_text() -> str:
-    """The installed version."""
-    from importlib.metadata import version as installed
-
-    return installed("barca")
-
-
 def version(as_json: opt.Json = False, pretty: opt.Pretty = False) -> None:
     """Show the version."""
-    if choose_mode(as_json=as_json, pretty=pretty) == "json":
-        emit_json({"version": version_text()})
-    else:
-        emit_lines([f"barca {version_text()}"])
+    show_version(choose_mode(as_json=as_json, pretty=pretty))
 
 
 def docs(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from barca.cli import about, computing, looking_back, viewing
-from barca.cli.output import mode_of, report, write
+from barca.cli.output import mode_of, report, show_version
 from barca.errors import BarcaError, Cancelled, StoreError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="barca",
-    help="Compute only what changed, per partition key.",
     rich_markup_mode=None,
     no_args_is_help=False,
     pretty_exceptions_enable=False,
@@ -39,7 +37,7 @@ app.command("version")(about.version)
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        write(sys.stdout, f"barca {about.version_text()}\n")
+        show_version("pretty")
         raise typer.Exit
 
 

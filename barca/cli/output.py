@@ -115,6 +115,16 @@ def drawn(view: Iterable[RenderableType], on: Console) -> str:
     return capture.get()
 
 
+def show_version(mode: Mode) -> None:
+    """The installed version, as JSON or as people read it."""
+    from importlib.metadata import version
+
+    if mode == "json":
+        emit_json({"version": version("barca")})
+    else:
+        emit_lines([f"barca {version('barca')}"])
+
+
 # --- JSON -------------------------------------------------------------------------------------------
 
 

@@ -210,7 +210,8 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("BARCA_")}
 
 
-def test_ctrl_c_keeps_what_finished(project):
+@pytest.mark.slow
+def test_ctrl_c_exits_with_130(project):
     project.write(
         "slow.py",
         """
@@ -267,6 +268,7 @@ def read_terminal(arguments: list[str], directory: Path, **more: str) -> str:
     return written.decode()
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_tables_in_colour_and_progress(shop):
     shown = read_terminal(["get", "scored"], shop.root)
     assert "Run " in shown and "success" in shown and '"final_output"' not in shown
@@ -276,6 +278,7 @@ def test_a_terminal_gets_tables_in_colour_and_progress(shop):
     assert read_terminal(["version", "--json"], shop.root).startswith('{"version"')
 
 
+@pytest.mark.slow
 def test_what_workers_print_stands_above_the_bars(project):
     project.write(
         "noisy.py",

@@ -17,6 +17,13 @@ def environment(**more: str) -> dict[str, str]:
     return {**inherited, **more}
 
 
+def test_asking_for_the_version_loads_no_parser():
+    script = (
+        "import sys\nfrom barca.__main__ import main\nmain(['version'])\nassert 'typer' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, check=True)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["--help"], ["version"], ["--version"], ["get", "--help"], ["docs", "cache"], ["gett"], ["docs", "x"]],
