@@ -91,7 +91,7 @@ def undecided(node: Node, reason: str, detail: str, awaits: frozenset[NodeId]) -
         reason=reason,
         detail=detail,
         awaits=awaits,
-        decision=empty(_UNDECIDED),
+        decision=_nothing_decided(node),
         calls=empty(CALLS),
     )
 
@@ -102,9 +102,14 @@ def _skipped(node: Node, why: str) -> NodePlan:
         state="skipped",
         reason="partition_selection",
         detail=f"{why}; run without --partition to update it",
-        decision=empty(_UNDECIDED),
+        decision=_nothing_decided(node),
         calls=empty(CALLS),
     )
+
+
+def _nothing_decided(node: Node) -> pl.DataFrame:
+    """A decision without rows, with the node's dimensions, as what reads a decision expects them."""
+    return empty(pl.Schema({**_UNDECIDED, **{name: pl.String for name in dimensions(node.dimensions)}}))
 
 
 def _plan_node(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) -> NodePlan:

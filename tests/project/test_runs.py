@@ -496,3 +496,32 @@ def test_any_string_is_a_key(project):
     assert project.get("b").value == {f"k={key}": key for key in odd}
     for key in odd:
         assert project.get("a", partition={"k": [key]}).value == {f"k={key}": {"k": key}}
+
+
+@pytest.mark.parametrize("selection", [None, {"r": ["a"]}])
+def test_failing_source_of_keys_fails_the_run_and_skips_its_readers(project, selection):
+    project.write(
+        "pipeline.py",
+        """
+        from barca import asset, collect, partitions_from, sensor
+
+        @sensor
+        def source() -> dict:
+            return {"a": float("nan")}
+
+        @asset(partitions={"r": partitions_from(source)})
+        def one(r: str, source: float) -> float:
+            return source
+
+        @asset(inputs={"every": collect(one)})
+        def all_of_them(every: list[float]) -> float:
+            return sum(every)
+        """,
+    )
+    target = "one" if selection else "all_of_them"
+    result = project.get(target, partition=selection).to_dict()
+    assert result["status"] == "failed"
+    assert result["failed_node"] == "pipeline.py:source"
+    statuses = {step["id"].rpartition(":")[2]: step["status"] for step in result["steps"]}
+    assert statuses.pop("all_of_them", "skipped") == "skipped"
+    assert statuses == {"source": "failed", "one": "skipped"}
