@@ -53,6 +53,12 @@ class Failure:
     message: str
     traceback: str | None = None
 
+    def __post_init__(self) -> None:
+        # names of files that are not UTF-8 come as half surrogate pairs, which no frame can hold
+        object.__setattr__(self, "message", _storable(self.message))
+        if self.traceback is not None:
+            object.__setattr__(self, "traceback", _storable(self.traceback))
+
 
 def describe(error: BaseException) -> Failure:
     """The failure that an exception means, its traceback without barca's frames."""
@@ -84,6 +90,10 @@ def _message(error: BaseException) -> str:
     if len(text) > LONGEST_MESSAGE:
         return text[:LONGEST_MESSAGE] + f"... ({len(text)} characters)"
     return text
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _strip(described: traceback.TracebackException) -> None:

@@ -107,6 +107,17 @@ def test_f15_exceptions_that_neither_pickle_nor_print_are_described() -> None:
     assert "cannot be shown" in failures(result)["r=a"]
 
 
+def test_f15_messages_that_utf8_cannot_write_fail_their_own_key_only() -> None:
+    def step(r: str) -> str:
+        if r == "b":
+            raise FileNotFoundError(os.fsdecode(b"caf\xe9.csv"))
+        return r
+
+    result = run_function(step, make_work(["a", "b", "c"]))
+    assert failures(result) == {"r=b": r"caf\udce9.csv"}
+    assert r"caf\udce9.csv" in result.outcomes.item(1, TRACEBACK)
+
+
 def test_a_panic_of_native_code_is_a_failure_of_the_key() -> None:
     class PanicException(BaseException):
         pass
