@@ -86,6 +86,15 @@ class BrokenFile:
     error: str
     traceback: str
 
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON-writable values."""
+        return {
+            "file": self.file,
+            "nodes": list(self.nodes),
+            "error": self.error,
+            "traceback": self.traceback,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Graph:

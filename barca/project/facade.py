@@ -134,7 +134,7 @@ class Project:
         world, request = self._world(targets, options)
         plan = world.plan(world.freeze(request, predict=True))
         check_selection(plan)
-        return Forecast(plan, self._warnings(plan), self.config.pool_size, self.config.capacity)
+        return Forecast(plan, self._warnings(plan, targets), self.config.pool_size, self.config.capacity)
 
     def scan(self, target: Target, **options: Any) -> pl.LazyFrame:
         """Compute what is stale of a target and return one lazy table over its selected keys.
@@ -187,15 +187,7 @@ class Project:
             }
             for node in graph.nodes.values()
         ]
-        errors = [
-            {
-                "file": error.file,
-                "nodes": list(error.nodes),
-                "error": error.error,
-                "traceback": error.traceback,
-            }
-            for error in graph.load_errors
-        ]
+        errors = [error.to_dict() for error in graph.load_errors]
         return {"nodes": nodes, "load_errors": errors, "total": len(nodes)}
 
     def history(
@@ -277,11 +269,15 @@ class Project:
         )
         return world, request
 
-    def _warnings(self, plan: Plan) -> list[str]:
-        found = [
-            warning for fingerprint in plan.inputs.fingerprints.values() for warning in fingerprint.warnings
-        ]
-        return sorted(dict.fromkeys(found))
+    def _warnings(self, plan: Plan, targets: Targets) -> list[str]:
+        """What planning could not follow, and what the default targets leave out."""
+        found = {warning for one in plan.inputs.fingerprints.values() for warning in one.warnings}
+        if targets is None:
+            found |= {
+                f"cannot load {error.file}: {error.error}; left out: {', '.join(error.nodes) or 'nothing'}"
+                for error in plan.inputs.graph.load_errors
+            }
+        return sorted(found)
 
     def _run(
         self,
@@ -305,11 +301,10 @@ class Project:
             ledger=self._ledger,
             store=self._store,
             function=lambda node_id: function_ref(world.graph.nodes[node_id].definition, node_id, self.root),
-            warnings=self._warnings,
+            warnings=lambda plan: self._warnings(plan, targets),
         )
         report = execute(running, world, request)
-        names = {node_id: short_name(node_id) for node_id in request.targets}
-        return Result(report, names, self._read_values, f"{STORE}/artifacts")
+        return Result(report, _names(request.targets), self._read_values, f"{STORE}/artifacts")
 
     @property
     def _default_executor(self) -> str:
@@ -324,6 +319,15 @@ class Project:
 
 def _ids(graph: Graph) -> dict[int, NodeId]:
     return {id(node.definition): node_id for node_id, node in graph.nodes.items()}
+
+
+def _names(targets: Sequence[NodeId]) -> dict[NodeId, str]:
+    """What each target is called in results: the function's name, or the id where two share it."""
+    short = [short_name(node_id) for node_id in targets]
+    return {
+        node_id: name if short.count(name) == 1 else node_id
+        for node_id, name in zip(targets, short, strict=True)
+    }
 
 
 def _require_tasks(graph: Graph, targets: Sequence[NodeId]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
+from barca.discovery.nodes import newest
 from barca.errors import SelectionError, UsageError, did_you_mean
 from barca.graph import short_name
 from barca.model import Definition
@@ -42,7 +43,7 @@ def find_targets(graph: Graph, ids: Mapping[int, NodeId], targets: Sequence[Targ
     found = []
     for target in targets:
         if isinstance(target, Definition):
-            node_id = ids.get(id(target))
+            node_id = ids.get(id(target)) or _renewed(graph, ids, target)
             if node_id is None:
                 raise SelectionError(
                     f"`{target!r}` is not a node of this project", code="unknown_target", file=target.file
@@ -51,6 +52,15 @@ def find_targets(graph: Graph, ids: Mapping[int, NodeId], targets: Sequence[Targ
         else:
             found.append(graph.find(target))
     return tuple(dict.fromkeys(found))
+
+
+def _renewed(graph: Graph, ids: Mapping[int, NodeId], target: Definition[..., Any]) -> NodeId | None:
+    """The node that stands for a definition since a notebook cell, its own or one it reads, ran again."""
+    current = newest(target)
+    if id(current) in ids:
+        return ids[id(current)]
+    same = (id_ for id_, node in graph.nodes.items() if node.definition.function is current.function)
+    return next(same, None)
 
 
 def selection_of(partition: Selection) -> dict[str, tuple[str, ...]]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from barca import events
 from barca.discovery import load_function
-from barca.errors import BarcaError, LedgerError, UsageError, did_you_mean
+from barca.errors import Cancelled, LedgerError, UsageError, did_you_mean
 from barca.exec.run_ports import RunPorts
 from barca.exec.runner import Runner
 from barca.graph import short_name
@@ -20,7 +20,7 @@ from barca.io.runs import remove_marker, write_marker
 from barca.partitions import step_text
 from barca.project.works import WorkMaker
 from barca.project.world import check_selection, selected_nothing
-from barca.schemas import RUNS
+from barca.schemas import ELAPSED_SECONDS, RUN_ID, RUNS, STATUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from barca.exec.report import RunReport
     from barca.model import FunctionRef
     from barca.plan.inputs import Plan
-    from barca.ports import Executor, Ledger, Listener, PackStore
+    from barca.ports import Clock, Executor, Ledger, LedgerWriter, Listener, PackStore
     from barca.project.world import Request, World
 
 MAINTENANCE_SECONDS = 2.0
@@ -95,7 +95,9 @@ class Running:
         if self.executor == "inline":
             return InlineExecutor(self.store, load_function, logs), True
         if self.executor == "processes":
-            return ProcessExecutor(self.config.pool_size, self.store, load_function, logs), True
+            pool = ProcessExecutor(self.config.pool_size, self.store, load_function, logs)
+            pool.start()  # workers get ready while the plan is made
+            return pool, True
         raise UsageError(
             f"there is no executor `{self.executor}`",
             code="executor",
@@ -119,75 +121,102 @@ def execute(running: Running, world: World, request: Request) -> RunReport:
     try:
         plan = world.plan(world.freeze(request, predict=False))
         check_selection(plan)
-        for warning in running.warnings(plan):
+        warnings = running.warnings(plan)
+        for warning in warnings:
             running.tell(events.Warned(warning))
-        return _record(running, world, plan, executor, clock)
+        report = _record(running, world, plan, executor, clock)
+        return replace(report, warnings=[*warnings, *report.warnings])
     finally:
         if owned:
             executor.shutdown(cancel=True)
 
 
 def _record(running: Running, world: World, plan: Plan, executor: Executor, clock: SystemClock) -> RunReport:
-    run_id = new_run_id(clock.now())
+    """Run the plan between a marker, which a killed run leaves behind, and the row of the run."""
+    started_at, started = clock.now(), clock.monotonic()
+    run_id = new_run_id(started_at)
     target = ",".join(short_name(node_id) for node_id in plan.targets)
     markers = running.store_root / "runs"
-    started_at, started = clock.now(), clock.monotonic()
     write_marker(markers, run_id=run_id, command=running.command, target=target, started_at=started_at)
     running.tell(events.RunStarted(run_id, target))
+    writer = running.ledger.writer(run_id)
+    ended = _Ended(run_id=run_id, command=running.command, target=target, started_at=started_at)
+    report = None
+    try:
+        report = Runner(run_id, plan, _ports(running, world, plan, run_id, executor, writer, clock)).run()
+    except Cancelled:
+        ended.status = "cancelled"
+        raise
+    finally:
+        elapsed = clock.monotonic() - started
+        row = ended.row(report, elapsed, clock.now())
+        writer.append("runs", row)
+        writer.flush()
+        remove_marker(markers, run_id)
+        running.tell(events.RunFinished(run_id, row.item(0, STATUS), elapsed, counts_of(report)))
+        _maintain(running)
+    unselected = selected_nothing(report.plan)
+    for warning in unselected:
+        running.tell(events.Warned(warning))
+    return replace(report, warnings=[*report.warnings, *unselected])
+
+
+def _ports(
+    running: Running,
+    world: World,
+    plan: Plan,
+    run_id: str,
+    executor: Executor,
+    writer: LedgerWriter,
+    clock: Clock,
+) -> RunPorts:
     current = [plan]
 
     def replan(settled: frozenset[NodeId], rows: dict[NodeId, pl.DataFrame]) -> Plan:
         current[0] = world.replan(current[0], settled, rows)
         return current[0]
 
-    writer = running.ledger.writer(run_id)
-    ports = RunPorts(
+    engine = running.config.engine or "in-memory"
+    return RunPorts(
         executor=executor,
         writer=writer,
         clock=clock,
         listener=running.tell,
         replan=replan,
-        make_work=WorkMaker(
-            run_id,
-            running.function,
-            running.variables,
-            running.config.engine or "in-memory",
-            lambda: current[0],
-        ),
+        make_work=WorkMaker(run_id, running.function, running.variables, engine, lambda: current[0]),
         capacity=running.config.capacity,
     )
-    status, failed, report = "failed", None, None
-    try:
-        report = Runner(run_id, plan, ports).run()
-        status, failed = report.status, report.failure
-    except BarcaError as error:
-        status = "cancelled" if error.kind == "cancelled" else "failed"
-        raise
-    finally:
-        elapsed = clock.monotonic() - started
-        counts = _counts(report)
-        row: dict[str, Any] = {
-            "run_id": run_id,
-            "command": running.command,
-            "target": target,
-            "status": status,
+
+
+@dataclass(slots=True, kw_only=True)
+class _Ended:
+    """What the ledger keeps of a run; `status` stands unless the run has a report."""
+
+    run_id: str
+    command: str
+    target: str
+    started_at: dt.datetime
+    status: str = "failed"
+
+    def row(self, report: RunReport | None, elapsed_seconds: float, now: dt.datetime) -> pl.DataFrame:
+        """The row of `schemas.RUNS`."""
+        counts = counts_of(report)
+        failure = report.failure if report else None
+        values: dict[str, Any] = {
+            RUN_ID: self.run_id,
+            "command": self.command,
+            "target": self.target,
+            STATUS: report.status if report else self.status,
             "steps_executed": counts["ran"] + counts["failed"],
             "steps_cached": counts["cached"],
-            "elapsed_seconds": elapsed,
-            "started_at": started_at,
-            "finished_at": clock.now(),
+            ELAPSED_SECONDS: elapsed_seconds,
+            "started_at": self.started_at,
+            "finished_at": now,
             "triggered_by": "manual",
-            "error": f"{failed.error_type}: {failed.message}" if failed else None,
-            "failed_node": step_text(failed.node, failed.key) if failed else None,
+            "error": f"{failure.error_type}: {failure.message}" if failure else None,
+            "failed_node": step_text(failure.node, failure.key) if failure else None,
         }
-        writer.append("runs", pl.DataFrame([row], schema=RUNS))
-        writer.flush()
-        remove_marker(markers, run_id)
-        running.tell(events.RunFinished(run_id, status, elapsed, counts))
-        _maintain(running)
-    for warning in selected_nothing(report.plan):
-        running.tell(events.Warned(warning))
-    return report
+        return pl.DataFrame([values], schema=RUNS)
 
 
 def _maintain(running: Running) -> None:
@@ -198,7 +227,7 @@ def _maintain(running: Running) -> None:
         running.tell(events.Warned(f"the ledger could not be tidied: {error.message}"))
 
 
-def _counts(report: RunReport | None) -> dict[str, int]:
+def counts_of(report: RunReport | None) -> dict[str, int]:
     """Keys by outcome: `ran`, `cached`, `failed`, `skipped`."""
     nodes = report.nodes.values() if report else ()
     return {

@@ -93,6 +93,7 @@ class Status:
             "summary": {state: counts[state] for state in NODE_STATES},
             "total": len(nodes),
             "truncated": False,
+            "load_errors": [error.to_dict() for error in self.plan.inputs.graph.load_errors],
         }
 
     def _node(self, node_plan: NodePlan) -> dict[str, Any]:
