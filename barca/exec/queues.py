@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from barca.plan.lookup import lookup
-from barca.schemas import CALL, FRAGMENTS, KEY, ORDINAL, PATH, RUN_HASH, STATE, dimensions, empty
+from barca.schemas import (
+    CALL,
+    FRAGMENTS,
+    INPUT_HASHES,
+    KEY,
+    ORDINAL,
+    PATH,
+    RUN_HASH,
+    STATE,
+    dimensions,
+    empty,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +36,7 @@ class Ready:
     """Keys that may start: one batched call, or any number of one-key calls.
 
     Attributes:
-        keys: Frame of `schemas.WORK_KEYS` plus `dim:` columns.
+        keys: Frame of `schemas.WORK_KEYS` plus `dim:` columns and `input_hashes`.
         attempt: Which attempt it is, from 1.
     """
 
@@ -43,13 +54,14 @@ class NodeQueue:
         remaining: Keys that run and have not ended.
         succeeded, failed, blocked: Keys that ended so, in this run.
         in_flight: Works that run now.
-        seconds_per_key: Moving estimate of one-key calls, or `None` before the first.
+        elapsed_seconds: Of the works that ended, summed.
+        seconds_per_key: Of the function in the last chunk of one-key calls, or `None` before the first.
     """
 
     def __init__(self, plan: NodePlan) -> None:
         self.plan = plan
         running = plan.decision.join(plan.calls.select(KEY, CALL), on=KEY, how="inner", maintain_order="left")
-        columns = [KEY, ORDINAL, RUN_HASH, CALL, *dimensions(plan.node.dimensions)]
+        columns = [KEY, ORDINAL, RUN_HASH, CALL, INPUT_HASHES, *dimensions(plan.node.dimensions)]
         self.waiting = running.select(*columns, pl.lit(0, pl.Int64).alias(_WAITS))
         self.gates: set[NodeId] = set()
         self.ready: deque[Ready] = deque()
@@ -60,6 +72,7 @@ class NodeQueue:
         self.blocked = plan.decision.filter(pl.col(STATE) == "blocked").select(KEY)
         self.blocked_by: NodeId | None = None
         self.in_flight = 0
+        self.elapsed_seconds = 0.0
         self.seconds_per_key: float | None = None
         self._fragments = [
             plan.decision.filter((pl.col(STATE) == "cached") & pl.col(PATH).is_not_null()).select(

@@ -57,7 +57,7 @@ def materialization_rows(
         fragments: Rows of `schemas.FRAGMENTS` of those that succeeded.
         now: Time of the rows.
     """
-    identity = plan.decision.select(KEY, RUN_HASH, INPUT_HASHES)
+    identity = work.keys.select(KEY, RUN_HASH, INPUT_HASHES)
     stored = fragments.select([name for name in FRAGMENTS if name != RUN_HASH])
     rows = outcomes.join(identity, on=KEY, how="left", maintain_order="left").join(
         stored, on=KEY, how="left", maintain_order="left"

@@ -21,6 +21,7 @@ class NodeReport:
     Attributes:
         plan: Its plan.
         ran: Keys that ran and have a result.
+        elapsed_seconds: Time its calls took, summed.
         failed: `key` of the keys that ran and failed.
         blocked: `key` of the keys that did not run because the same key of an input has no result.
         blocked_by: The first input that blocked one.
@@ -30,6 +31,7 @@ class NodeReport:
 
     plan: NodePlan
     ran: int
+    elapsed_seconds: float
     failed: pl.DataFrame
     blocked: pl.DataFrame
     blocked_by: NodeId | None

@@ -76,6 +76,8 @@ class Runner:
             while self._start_or_wait():
                 pass
         except KeyboardInterrupt:
+            for pending, result in self._ports.executor.wait(0):
+                self._ended(pending.work, result)
             self._ports.executor.shutdown(cancel=True)
             self._journal.flush()
             raise Cancelled(
@@ -207,6 +209,7 @@ class Runner:
         queue = self._queues[work.node]
         queue.in_flight -= 1
         self._weight -= queue.plan.node.definition.weight
+        queue.elapsed_seconds += result.elapsed_seconds
         if isinstance(result, WorkerDied):
             self._died(queue, work, result)
         else:
@@ -218,19 +221,18 @@ class Runner:
         outcomes = result.outcomes.with_columns(pl.lit(work.attempt, pl.Int64).alias(ATTEMPTS))
         failed = outcomes.filter(pl.col(STATUS) != "success")
         if not queue.batched:
-            self._hand_back(queue, work, outcomes, result.elapsed_seconds)
+            self._hand_back(queue, work, outcomes)
         self._store(queue, work, outcomes.filter(pl.col(STATUS) == "success"), result.fragments)
         status = "failed" if failed.height else "success"
         self._journal.called(work, result, status, result.elapsed_seconds)
         if failed.height:
             self._failed(queue, work, failed, whole=result.raised)
 
-    def _hand_back(
-        self, queue: NodeQueue, work: Work, outcomes: pl.DataFrame, elapsed_seconds: float
-    ) -> None:
-        """Queue again what a chunk did not begin, and learn how long a key takes."""
+    def _hand_back(self, queue: NodeQueue, work: Work, outcomes: pl.DataFrame) -> None:
+        """Queue again what a chunk did not begin, and learn how long the function takes for a key."""
         if outcomes.height:
-            queue.seconds_per_key = elapsed_seconds / outcomes.height
+            # reading and packing are done once for the chunk, so they don't count
+            queue.seconds_per_key = float(outcomes.get_column(ELAPSED_SECONDS).sum()) / outcomes.height
         if outcomes.height < work.keys.height:
             rest = work.keys.join(outcomes.select(KEY), on=KEY, how="anti", maintain_order="left")
             queue.add([Ready(rest, work.attempt)], first=True)
@@ -354,6 +356,7 @@ class Runner:
             nodes[node_id] = NodeReport(
                 plan=plan,
                 ran=queue.succeeded,
+                elapsed_seconds=queue.elapsed_seconds,
                 failed=queue.failed,
                 blocked=queue.blocked,
                 blocked_by=queue.blocked_by,

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from barca.plan.inputs import PlanInputs
 
 
-_UNDECIDED = pl.Schema({**DECISION, **{name: FRAGMENTS[name] for name in FRAGMENT}})
+_UNDECIDED = pl.Schema([*DECISION.items(), *((name, FRAGMENTS[name]) for name in FRAGMENT)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,8 @@ def _skipped(node: Node, why: str) -> NodePlan:
 
 def _nothing_decided(node: Node) -> pl.DataFrame:
     """A decision without rows, with the node's dimensions, as what reads a decision expects them."""
-    return empty(pl.Schema({**_UNDECIDED, **{name: pl.String for name in dimensions(node.dimensions)}}))
+    own = [(name, pl.String) for name in dimensions(node.dimensions)]
+    return empty(pl.Schema([*_UNDECIDED.items(), *own]))
 
 
 def _plan_node(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) -> NodePlan:

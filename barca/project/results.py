@@ -237,6 +237,8 @@ def _steps(report: NodeReport) -> list[dict[str, Any]]:
     if plan.state != "decided":
         return [{**step, "status": "skipped", "reason": plan.reason, "detail": plan.detail}]
     step |= {"status": _status(report), "reason": summarise(plan).reason}
+    if report.elapsed_seconds:
+        step["elapsed_seconds"] = round(report.elapsed_seconds, 3)
     if node.partitioned:
         step["partitions"] = partition_counts(plan)
         if report.failed.height:
