@@ -4,19 +4,18 @@ The encoding is a file format, specified in `docs/concepts/hash-format.md`. A di
 a body. The head is the hash of the schema text: the format version, and the name and type of every column in
 the user's order, the types written by `dtype_text`. The body is every cell of the canonically sorted rows:
 
-| type | a cell |
-|---|---|
-| null of a String or Binary column | `~:` or `~;` |
-| null of any other type | `~` (`~;` for numbers and times) |
-| Boolean | `true` or `false` |
-| integers, Decimal, Date, Datetime, Time, Duration | the physical integer in decimal digits, `;` |
-| floats | their bits as an unsigned integer in decimal digits, `;` |
-| String, Categorical, Enum | length in UTF-8 bytes, `:`, the text |
-| Binary | hexadecimal, `;` |
-| List, Array | `[`, the elements, `]` |
-| Struct | `(`, the fields, `)` |
-| Map | as the List of its entries |
-| Extension | as its storage |
+| type | a cell | a null |
+|---|---|---|
+| Boolean | `true` or `false` | `~` |
+| integers, Decimal, Date, Datetime, Time, Duration | the physical integer in decimal digits, `;` | `~;` |
+| floats | their bits as an unsigned integer in decimal digits, `;` | `~;` |
+| String, Categorical, Enum | length in UTF-8 bytes, `:`, the text | `~:` |
+| Binary | hexadecimal, `;` | `~;` |
+| List, Array | `[`, the elements, `]` | `~` |
+| Struct | `(`, the fields, `)` | `~` |
+| Map | as the List of its entries | `~` |
+| Extension | as its storage | as its storage |
+| Null | | `~` |
 
 and a line feed after every row. Each cell ends where its own text says, so that different rows never give
 the same text. Nothing of it depends on chunks, on the file's layout, or on how Polars prints a value.
