@@ -109,7 +109,7 @@ class PackStore(Protocol):
         """Delete packs; those already gone are passed over."""
         ...
 
-    def list(self) -> pl.DataFrame:
+    def listing(self) -> pl.DataFrame:
         """Every pack: `path: String, size_bytes: Int64, modified_at: Datetime(us, UTC)`."""
         ...
 

@@ -117,7 +117,7 @@ def _own_values(
     try:
         values = read_values(store, fragments, annotation, binding.dimensions)
     except (FragmentError, InputError):
-        values = {}
+        values = dict[str, Any]()
         for (path,), part in fragments.group_by(PATH, maintain_order=True):
             try:
                 values |= read_values(store, part, annotation, binding.dimensions)

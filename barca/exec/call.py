@@ -192,7 +192,8 @@ class _Call:
         names = tuple(inputs.columns)
         rows = zip(*inputs.columns.values(), strict=True) if names else iter([()] * len(self._keys))
         values: list[tuple[str, Any]] = []
-        self._elapsed = elapsed = []
+        elapsed: list[float] = []
+        self._elapsed = elapsed
         self._begun = []
         deadline = time.perf_counter() + (self._work.budget_seconds or float("inf"))
         begin = self._progress.begin if self._progress is not None else None

@@ -119,12 +119,14 @@ class StepStream(io.TextIOBase):
         with self._lock:
             if self._partial and self.recorder is not None:
                 line = "".join(self._partial)
-                self._partial, self._size = [], 0
+                self._partial.clear()
+                self._size = 0
                 self.recorder.line(self.name, _shown(line))
 
     def _hold(self, text: str) -> None:
         if "\r" in text:  # progress bars rewrite one line for hours: the last state is the line
-            self._partial, self._size = [], 0
+            self._partial.clear()
+            self._size = 0
         if self.recorder is not None:
             self.recorder.open_line = True
         self._partial.append(text)

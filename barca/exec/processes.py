@@ -197,7 +197,8 @@ class ProcessExecutor:
     def _collect(self) -> list[tuple[ProcessPending, WorkResult | WorkerDied]]:
         self._end_groups()
         ended: list[tuple[ProcessPending, WorkResult | WorkerDied]] = []
-        running, self._running = self._running, []
+        running = self._running
+        self._running = list[ProcessPending]()
         for pending in running:
             if pending.cancelled:
                 answer = None

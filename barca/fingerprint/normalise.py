@@ -177,7 +177,8 @@ def _hide_named(node: ast.AST) -> None:
     if isinstance(node, ast.keyword) and looks_secret(node.arg or ""):
         node.value = _hidden(node.value)
     elif isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and any(map(_is_secret, targets)):
-        node.value = _hidden(node.value) if node.value is not None else node.value
+        if node.value is not None:
+            node.value = _hidden(node.value)
     elif isinstance(node, ast.Dict):
         node.values = [
             _hidden(value) if key is not None and _is_secret(key) else value
@@ -215,7 +216,7 @@ class _Hider(ast.NodeTransformer):
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
         return node if node.value is None or isinstance(node.value, bool) else ast.Constant(HIDDEN)
 
-    def visit_JoinedStr(self, _node: ast.JoinedStr) -> ast.Constant:
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.Constant:  # noqa: ARG002
         return ast.Constant(HIDDEN)
 
 

@@ -192,7 +192,7 @@ class MemoryPackStore:
             check_path(path)
             self.packs.pop(path, None)
 
-    def list(self) -> pl.DataFrame:
+    def listing(self) -> pl.DataFrame:
         """Every pack, sorted by path, as a frame of `PACK_LISTING`."""
         rows = {
             PATH: list(self.packs),

@@ -296,7 +296,7 @@ class FilePackStore:
                 ) from error
             self._checked.pop(path, None)
 
-    def list(self) -> pl.DataFrame:
+    def listing(self) -> pl.DataFrame:
         """Every pack, sorted by path, as a frame of `PACK_LISTING`; `path` is relative to `root`."""
         rows = [
             (file.relative_to(self.root).as_posix(), status.st_size, status.st_mtime_ns // 1000)

@@ -51,13 +51,13 @@ def test_a_pack_is_read_as_it_was_written(store: PackStore):
     assert_frame_equal(read(store, "n/1.parquet"), FRAME)
     assert store.schema("n/1.parquet") == FRAME.schema
     assert store.metadata("n/1.parquet")["barca"] == footer("n", "n/1.parquet")["barca"]
-    assert store.list().select("path", "size_bytes").rows() == [("n/1.parquet", size)]
+    assert store.listing().select("path", "size_bytes").rows() == [("n/1.parquet", size)]
 
 
 def test_a_sunk_pack_is_the_same(store: PackStore):
     size = store.sink("n/1.parquet", FRAME.lazy(), footer("n", "n/1.parquet"))
     assert_frame_equal(read(store, "n/1.parquet"), FRAME)
-    assert store.list()["size_bytes"].to_list() == [size]
+    assert store.listing()["size_bytes"].to_list() == [size]
     assert store.probe(["n/1.parquet"]) == []
 
 
@@ -114,7 +114,7 @@ def test_no_packs_are_no_rows(store: PackStore):
     assert read(store, schema=FRAME.schema).schema == FRAME.schema
     assert read(store).shape == (0, 0)
     assert store.probe([]) == []
-    assert store.list().schema == PACK_LISTING
+    assert store.listing().schema == PACK_LISTING
 
 
 def test_writing_again_replaces_the_pack(store: PackStore):
@@ -122,7 +122,7 @@ def test_writing_again_replaces_the_pack(store: PackStore):
     assert read(store, "n/1.parquet").height == 3
     put(store, "n/1.parquet", FRAME.head(1))
     assert read(store, "n/1.parquet").height == 1
-    assert store.list().height == 1
+    assert store.listing().height == 1
 
 
 def test_removed_packs_are_gone_and_may_be_gone_already(store: PackStore):
@@ -130,7 +130,7 @@ def test_removed_packs_are_gone_and_may_be_gone_already(store: PackStore):
     put(store, "n/2.parquet")
     store.probe(["n/1.parquet"])
     store.remove(["n/1.parquet", "n/never.parquet"])
-    assert store.list()["path"].to_list() == ["n/2.parquet"]
+    assert store.listing()["path"].to_list() == ["n/2.parquet"]
     assert store.probe(["n/1.parquet", "n/2.parquet"]) == ["n/1.parquet"]
 
 
@@ -225,7 +225,7 @@ def test_f10_what_parquet_cannot_hold_leaves_nothing_behind(store: PackStore):
         put(store, "n/1.parquet", pl.DataFrame({"x": pl.Series([object()], dtype=pl.Object)}))
     with pytest.raises(ZeroDivisionError):
         store.sink("n/2.parquet", FRAME.lazy().map_batches(lambda frame: 1 / 0, schema=FRAME.schema), {})
-    assert store.list().height == 0
+    assert store.listing().height == 0
     if isinstance(store, FilePackStore):
         assert [path for path in store.root.rglob("*") if path.is_file()] == []
 
@@ -240,7 +240,7 @@ def test_what_a_sunk_query_raises_is_not_taken_for_the_stores_fault(store: PackS
 
 def test_looking_creates_nothing(tmp_path: Path):
     store = FilePackStore(tmp_path / "artifacts")
-    assert store.list().height == 0
+    assert store.listing().height == 0
     assert store.probe(["n/1.parquet"]) == ["n/1.parquet"]
     assert store.sweep() == 0
     store.remove(["n/1.parquet"])
@@ -324,7 +324,7 @@ def test_staging_files_are_swept_when_old_and_their_process_is_gone(tmp_path: Pa
     for name, age in names.items():
         (tmp_path / "n" / name).write_bytes(b"PAR1")
         os.utime(tmp_path / "n" / name, (age, age))
-    assert store.list()["path"].to_list() == ["n/1.parquet"]
+    assert store.listing()["path"].to_list() == ["n/1.parquet"]
     assert store.sweep() == 1
     assert not (tmp_path / "n" / f".staging-{dead.pid}-a").exists()
     assert len(list((tmp_path / "n").iterdir())) == 3

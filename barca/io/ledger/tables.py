@@ -127,7 +127,7 @@ def delta_schema(schema: pl.Schema) -> Schema:
     from deltalake import Schema
 
     columns = [
-        {"name": name, "type": _delta_type(dtype), "nullable": True, "metadata": {}}
+        {"name": name, "type": _delta_type(dtype), "nullable": True, "metadata": dict[str, str]()}
         for name, dtype in schema.items()
     ]
     return Schema.from_json(json.dumps({"type": "struct", "fields": columns}))
