@@ -51,7 +51,9 @@ def with_changed(
     Returns:
         `key, changed`, for keys with an older result.
     """
-    old = newest(rows).select(
+    # few keys run of many that are stored, so the history is cut down to theirs first
+    own = rows.join(stale.select(KEY), on=KEY, how="semi", maintain_order="left")
+    old = newest(own).select(
         KEY,
         *(pl.col(name).alias(_OLD + name) for name in (RUN_HASH, DEFINITION_HASH, ENV_HASH, INPUT_HASHES)),
     )

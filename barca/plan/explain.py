@@ -81,6 +81,8 @@ def changes(plan: Plan, node_id: NodeId, keys: pl.Series | None = None) -> pl.Da
     stale = node_plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
     if keys is not None:
         stale = stale.filter(pl.col(KEY).is_in(keys.implode()))
+    if stale.is_empty():
+        return empty(CHANGES)
     inputs = plan.inputs
     return with_changed(
         stale,
