@@ -96,9 +96,10 @@ def _resolved(value: Any, scope: dict[str, Any]) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return eval(value, scope)  # noqa: S307  # the user's own annotation, as typing would evaluate it
+        found = eval(value, scope)  # noqa: S307  # the user's own annotation, as typing would evaluate it
     except Exception:
         return value
+    return _resolved(found, scope) if found != value else found  # quoted twice: by hand and by the future
 
 
 def _form_of_name(name: str) -> TableForm | None:

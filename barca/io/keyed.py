@@ -15,7 +15,7 @@ from barca.io.digests import digest_pairs
 from barca.io.packing import Shelf, write_keyed
 from barca.io.packs import readable
 from barca.io.plain import canonical_texts, why_not_canonical
-from barca.io.tables import is_table, text_form, to_frame
+from barca.io.tables import is_table, to_frame
 from barca.schemas import FORMAT, KEY, KEYED, ORDINAL, PATH, VALUE
 
 if TYPE_CHECKING:
@@ -115,8 +115,9 @@ def _of_table(node: NodeId, table: Any, engine: Engine) -> tuple[list[Any], list
             remediation=_ACCEPTED,
         )
     first = frame.columns[0]
-    text = text_form(first, frame.schema[first])
-    keys = frame.get_column(first) if text is None else frame.select(text).to_series()
+    keys = frame.get_column(first)
+    if isinstance(keys.dtype, pl.Categorical | pl.Enum | pl.Date):
+        keys = keys.cast(pl.String)
     rest = frame.drop(first)
     if rest.width == 1:
         values: list[Any] | None = rest.to_series().to_list()

@@ -146,9 +146,13 @@ class MemoryPackStore:
         if not paths:
             return no_packs(schema, path_column)
         if path_column is not None:
-            scans = [self.scan([path], schema) for path in paths]
-            names = [pl.lit(path).alias(path_column) for path in paths]
-            return pl.concat(scan.with_columns(name) for scan, name in zip(scans, names, strict=True))
+            named = (
+                self._scan([path], schema).with_columns(pl.lit(path).alias(path_column)) for path in paths
+            )
+            return pl.concat(named)
+        return self._scan(paths, schema)
+
+    def _scan(self, paths: Sequence[str], schema: pl.Schema | None) -> pl.LazyFrame:
         return pl.scan_parquet(
             [self._content(path) for path in paths],
             schema=schema,

@@ -9,6 +9,7 @@ import polars as pl
 from barca.errors import InputError
 from barca.io.canonical import free_name
 from barca.io.reading import Pack, open_packs, read_objects
+from barca.io.records import NotATable, records_of, records_table
 from barca.io.tables import text_form
 from barca.io.unify import SchemaClash, conform, unify
 from barca.partitions import display_text
@@ -113,18 +114,16 @@ def _records(store: PackStore, pack: Pack, dimensions: Sequence[str]) -> pl.Data
         raise _not_tabular(pack, pack.keys[0], f"its results are stored as `{pack.format}`")
     records: list[dict[str, Any]] = []
     owners: list[int] = []
-    for position, value in enumerate(read_objects(store, pack)):
-        rows = value if isinstance(value, list) else [value]
-        if not all(isinstance(row, dict) for row in rows):
-            raise _not_tabular(pack, pack.keys[position], "its result is neither a record nor a list of them")
-        records += rows
-        owners += [position] * len(rows)
     try:
-        table = pl.DataFrame(records, infer_schema_length=None) if records else pl.DataFrame()
-    except (pl.exceptions.PolarsError, TypeError) as error:
-        raise _not_tabular(pack, pack.keys[0], f"its records are no one table ({error})") from error
-    if table.width != len({name for record in records for name in record}):
-        raise _not_tabular(pack, pack.keys[0], "its records have no fields")
+        for position, value in enumerate(read_objects(store, pack)):
+            owners += [position] * len(rows := records_of(value))
+            records += rows
+    except NotATable as error:
+        raise _not_tabular(pack, pack.keys[position], error.why) from error
+    try:
+        table = records_table(records)
+    except NotATable as error:
+        raise _not_tabular(pack, pack.keys[owners[error.record]], error.why) from error
     own = pack.fragments.select(pl.col(dimension(name)).alias(name) for name in dimensions)[owners]
     for name in dimensions:
         if name in table.columns:

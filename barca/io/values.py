@@ -16,6 +16,7 @@ from barca.errors import InputError
 from barca.io.annotations import TableForm, list_item, mapping_value, table_form
 from barca.io.keyed import read_keyed
 from barca.io.reading import Pack, open_packs, read_objects, read_rows
+from barca.io.records import NotATable, records_of, records_table
 from barca.io.scans import scan_fragments
 from barca.partitions import display_text
 from barca.schemas import KEY, ORDINAL, VALUE
@@ -163,13 +164,12 @@ def _as_form(value: Any, form: TableForm, pack: Pack, key: str) -> Any:
     """A Python value where a table is asked for: itself if it is of that type, records as a table."""
     if pack.format == "pickle" and table_form(type(value)) == form:
         return value
-    records = [value] if isinstance(value, dict) else value
-    if pack.format == "json" and isinstance(records, list) and all(isinstance(row, dict) for row in records):
-        try:
-            return form_table(pl.DataFrame(records, infer_schema_length=None), form)
-        except (pl.exceptions.PolarsError, TypeError) as error:
-            raise _no_table(pack, key, f"its records are no one table ({error})") from error
-    raise _no_table(pack, key, f"it is a `{type(value).__qualname__}`")
+    if pack.format == "pickle":
+        raise _no_table(pack, key, f"it is a `{type(value).__qualname__}`")
+    try:
+        return form_table(records_table(records_of(value)), form)
+    except NotATable as error:
+        raise _no_table(pack, key, error.why) from error
 
 
 def _no_table(pack: Pack, key: str, why: str) -> InputError:

@@ -1,0 +1,201 @@
+"""Keyed sources: their keys and values as one fragment."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barca.errors import FragmentError, InputError, OutputError
+from barca.io.fragments import pack_keyed, read_keyed
+from barca.io.values import read_value
+from barca.schemas import FRAGMENTS, KEYED
+from tests.io.packing import NODE, ONLY_KEY, PATH, CountingFileStore, CountingMemoryStore, only
+
+
+@pytest.fixture(params=["disk", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path):
+    return CountingFileStore(tmp_path) if request.param == "disk" else CountingMemoryStore()
+
+
+def pack(store, returned: Any, path: str = PATH) -> pl.DataFrame:
+    return pack_keyed(store, path, NODE, returned, ONLY_KEY)
+
+
+def digest(returned: Any) -> str:
+    return pack(CountingMemoryStore(), returned)["digest"].item()
+
+
+def test_a_dict_is_one_row_per_key(store):
+    fragment = pack(store, {"r2": "v2", "r1": {"b": 1, "a": [None, True, 1.5, "é"]}, 3: None})
+    assert fragment.schema == FRAGMENTS
+    assert fragment.select("key", "run_hash", "format", "path", "row_offset", "rows").rows() == [
+        ("", "h", "keyed", PATH, 0, 3)
+    ]
+    pairs = read_keyed(store, fragment)
+    assert pairs.schema == KEYED
+    assert pairs.rows() == [
+        ("3", "null", 2),
+        ("r1", '{"a":[null,true,1.5,"é"],"b":1}', 1),
+        ("r2", '"v2"', 0),
+    ]
+    assert dict(store.calls) == {"write": 1, "scan": 1}
+
+
+def test_a_list_has_keys_and_no_values(store):
+    for returned in (["r2", 1, "r10"], ("r2", 1, "r10"), pl.DataFrame({"k": ["r2", "1", "r10"]})):
+        assert read_keyed(store, pack(store, returned)).rows() == [
+            ("1", None, 1),
+            ("r10", None, 2),
+            ("r2", None, 0),
+        ]
+
+
+@pytest.mark.parametrize("returned", [{}, [], (), pl.DataFrame(schema={"k": pl.String, "v": pl.Int64})])
+def test_f8_no_keys_are_a_success(store, returned):
+    fragment = pack(store, returned)
+    assert fragment["rows"].item() == 0
+    assert read_keyed(store, fragment).equals(pl.DataFrame(schema=KEYED))
+
+
+def test_tables_give_keys_and_values(store):
+    one = pl.DataFrame({"retailer": [2, 1], "version": ["b", "a"]})
+    assert read_keyed(store, pack(store, one)).rows() == [("1", '"a"', 1), ("2", '"b"', 0)]
+    several = pl.LazyFrame(
+        {"retailer": ["x"], "n": [1], "at": ["t"]}, schema_overrides={"retailer": pl.Categorical}
+    )
+    assert read_keyed(store, pack(store, several)).rows() == [("x", '{"at":"t","n":1}', 0)]
+    dates = pl.DataFrame({"day": [dt.date(2026, 1, 2)]})
+    assert read_keyed(store, pack(store, dates))["key"].to_list() == ["2026-01-02"]
+
+
+def test_p2_the_digest_is_of_keys_and_values_not_of_order():
+    source = {"a": {"x": 1, "y": [1, 2]}, "b": "3"}
+    assert digest({"b": "3", "a": {"y": [1, 2], "x": 1}}) == digest(source)
+    assert digest(OrderedDict(source)) == digest(source)
+    changed = [
+        {"a": {"x": 1, "y": [2, 1]}, "b": "3"},
+        {"a": {"x": 1, "y": [1, 2]}, "b": 3},
+        {"a": {"x": 1, "y": [1, 2]}},
+        {**source, "c": None},
+        list(source),
+        {"a": {"x": 1.0, "y": [1, 2]}, "b": "3"},
+    ]
+    assert len({digest(source), *map(digest, changed)}) == len(changed) + 1
+
+
+def test_p3_names_that_look_alike_are_kept_apart(store):
+    names = ["abc", "ABC", "é", "e\u0301", " ", "", "a=b/c", "%20"]
+    pairs = read_keyed(store, pack(store, {name: at for at, name in enumerate(names)}))
+    assert pairs.sort("ordinal")["key"].to_list() == names
+
+
+class Kind(str, enum.Enum):
+    RED = "red"
+
+
+def test_subclasses_of_str_and_int_are_keys(store):
+    assert read_keyed(store, pack(store, {Kind.RED: 1}))["key"].to_list() == ["red"]
+
+
+@pytest.mark.parametrize(
+    ("returned", "text"),
+    [
+        ({True: 1}, "the key `True`, of type `bool`"),
+        ({None: 1}, "the key `None`, of type `NoneType`"),
+        ({("a", "b"): 1}, "the key `('a', 'b')`, of type `tuple`"),
+        ({1.5: 1}, "the key `1.5`, of type `float`"),
+        ([dt.date(2026, 1, 1)], "of type `date`"),
+        (["a", ["b"]], "the key `['b']`, of type `list`"),
+        ({1: "a", "1": "b"}, "the key `1` twice"),
+        (["a", "b", "a"], "the key `a` twice"),
+        (pl.DataFrame({"k": ["a", None], "v": [1, 2]}), "the key `None`, of type `NoneType`"),
+        (pl.DataFrame({"k": [1, 1]}), "the key `1` twice"),
+        (pl.DataFrame({"k": [[1]]}), "of type `list`"),
+        (pl.DataFrame({"k": [True]}), "of type `bool`"),
+        (pl.DataFrame({"k": [1.0]}), "of type `float`"),
+        ({"a": 1, "b": float("nan")}, "the key `b` that is not JSON: at `value`, JSON has no number `nan`"),
+        ({"a": {"x": [0, float("-inf")]}}, 'at `value["x"][1]`, JSON has no number `-inf`'),
+        ({"a": {"x": dt.date(2026, 1, 1)}}, 'at `value["x"]`, a date is not JSON'),
+        ({"a": {"x": {1: 1, "1": 2}}}, 'at `value["x"]`, the key `1` stands there twice'),
+        ({"a": {1, 2}}, "a set is not JSON"),
+        ({"a": "\ud800"}, "half a surrogate pair"),
+        ({"\ud800": 1}, "half a surrogate pair"),
+        ({"a": [10**5000]}, "a number is too long"),
+        ("abc", "but returned a `str`"),
+        ({"a"}, "but returned a `set`"),
+        (None, "but returned a `NoneType`"),
+        ((key for key in "ab"), "but returned a `generator`"),
+        (pl.DataFrame(), "a table without columns"),
+    ],
+)
+def test_what_is_no_keyed_source_is_refused_by_name(store, returned, text):
+    with pytest.raises(OutputError) as caught:
+        pack(store, returned)
+    assert text in caught.value.message
+    assert (caught.value.node, caught.value.key) == (NODE, None)
+    assert caught.value.remediation
+    assert store.calls["write"] == 0
+
+
+def test_values_that_json_turns_into_others_are_what_json_makes_of_them(store):
+    pairs = read_keyed(store, pack(store, {"a": (1, {2: Kind.RED}), "b": True}))
+    assert pairs["value"].to_list() == ['[1,{"2":"red"}]', "true"]
+
+
+def test_what_a_source_returned_can_be_read_whole(store):
+    for returned in ({"b": {"x": [1]}, "a": None}, {}, ["b", "a"], []):
+        fragment = pack(store, returned)
+        value = read_value(store, fragment, None, ())
+        assert value == returned
+        assert list(value) == list(returned)
+        with pytest.raises(InputError, match="cannot be given as a table"):
+            read_value(store, fragment, pl.DataFrame, ())
+
+
+def test_a_source_that_returned_a_table_is_read_as_one(store):
+    one = pl.DataFrame({"retailer": ["b", "a"], "version": [2, 1]})
+    assert read_value(store, pack(store, one), None, ()).equals(one)
+    assert read_value(store, pack(store, one), pl.LazyFrame, ()).collect().equals(one)
+    assert read_value(store, pack(store, one), dict, ()) == {"b": 2, "a": 1}
+    several = one.with_columns(at=pl.lit("t"))
+    assert read_value(store, pack(store, several), None, ()).equals(several)
+    keys = one.select("retailer")
+    assert read_value(store, pack(store, keys), "pl.DataFrame", ()).equals(keys)
+    assert read_value(store, pack(store, one.clear()), None, ()).columns == one.columns
+
+
+def test_only_keyed_fragments_are_keyed(store):
+    with pytest.raises(FragmentError, match="format `json`"):
+        read_keyed(store, only(store, {"a": 1}))
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=4),
+        st.recursive(
+            st.none()
+            | st.booleans()
+            | st.integers()
+            | st.floats(allow_nan=False, allow_infinity=False)
+            | st.text(),
+            lambda inner: (
+                st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+            ),
+            max_leaves=5,
+        ),
+        max_size=5,
+    )
+)
+def test_any_json_comes_back(source: dict[str, Any]):
+    memory = CountingMemoryStore()
+    back = read_value(memory, pack(memory, source), None, ())
+    assert back == source
+    assert list(back) == list(source)
