@@ -10,7 +10,7 @@ import typer
 from barca.cli import options as opt
 from barca.cli.arguments import one_of
 from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view, terminal_width, write
-from barca.cli.session import open_project
+from barca.cli.session import open_project, stdout_kept
 from barca.errors import UsageError
 
 RUN_STATUSES = ("running", "success", "failed", "cancelled", "interrupted")
@@ -68,7 +68,8 @@ def logs(
 ) -> None:
     """Show what steps printed, in the last run or the one named."""
     mode = choose_mode(as_json=as_json, pretty=pretty)
-    lines = open_project().logs(run_id, step=step, stream=stream)
+    with stdout_kept():
+        lines = open_project().logs(run_id, step=step, stream=stream)
     if mode == "json":
         emit_json(lines)
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def listening() -> Iterator[ProgressListener]:
     from barca.render.progress import ProgressListener
 
     if not sys.stderr.isatty() or os.name != "posix":
-        with ProgressListener(console(sys.stderr)) as listener:
+        with ProgressListener(console(sys.stderr)) as listener, stdout_kept():
             yield listener
         return
     sys.stderr.flush()
@@ -47,8 +47,34 @@ def listening() -> Iterator[ProgressListener]:
         os.fdopen(os.dup(descriptor), "w", encoding="utf-8", errors="backslashreplace") as terminal,
         ProgressListener(console(terminal)) as listener,
         _diverted(descriptor, listener.line),
+        stdout_kept(),
     ):
         yield listener
+
+
+@contextmanager
+def stdout_kept() -> Iterator[None]:
+    """Keep stdout for the result: what the project's code writes there meanwhile goes to stderr.
+
+    Files print when they are imported, and programs that steps start write to the descriptor, so that is
+    diverted too.
+    """
+    try:
+        kept = os.dup(1)
+    except OSError:  # closed: nothing that is written there can be seen
+        yield
+        return
+    if sys.__stdout__ is not None:
+        sys.__stdout__.flush()
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if sys.__stdout__ is not None:
+            sys.__stdout__.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import typer
 from barca.cli import options as opt
 from barca.cli.arguments import files, parse_batch, parse_partition, pick, several_of, split_positionals
 from barca.cli.output import choose_mode, emit_json, emit_view, terminal_width
-from barca.cli.session import listening, open_project
+from barca.cli.session import listening, open_project, stdout_kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +53,8 @@ def list_nodes(
 ) -> None:
     """List the nodes, and the files that cannot be loaded."""
     mode = choose_mode(as_json=as_json, pretty=pretty)
-    listed = open_project(files(words or ()), env=env).list_nodes()
+    with stdout_kept():
+        listed = open_project(files(words or ()), env=env).list_nodes()
     if mode == "json":
         emit_json(listed)
         return

@@ -315,3 +315,41 @@ def test_the_examples_of_the_manual_load(shop):
     assert listed["load_errors"] == [] and listed["total"] == 12
     result = shop.cli_json("get", "-o", "value")
     assert result["targets"]["labelled"]["retailer=r1"] == "R1"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("get", "one", "--executor", "inline"),
+        ("get", "one", "--dry-run"),
+        ("plan",),
+        ("list",),
+        ("status",),
+        ("logs", "--step", "one"),
+    ],
+    ids=" ".join,
+)
+def test_f15_nothing_that_the_project_writes_reaches_stdout(project, arguments):
+    project.write(
+        "pipeline.py",
+        """
+        import os
+        from barca import asset
+
+        print("printed on import")
+        os.write(1, b"written on import\\n")
+
+        @asset
+        def one() -> int:
+            os.system("echo from a program")
+            return 1
+        """,
+    )
+    if arguments[0] == "logs":
+        project.cli_json("get", "one", "--executor", "inline")
+    done = project.cli(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    json.loads(done.stdout)
+    assert "printed on import" in done.stderr
+    assert "written on import" in done.stderr
+    assert ("from a program" in done.stderr) == ("inline" in arguments)
