@@ -58,6 +58,8 @@ def digest_rows(rows: pl.DataFrame, counts: Sequence[int], columns: Sequence[tup
     head = _head("table", columns).encode()
     digest = xxhash.xxh3_128_hexdigest
     texts = _row_texts(rows)
+    if counts.count(1) == len(counts):
+        return [digest(head + text) for text in texts]
     digests = []
     for count in counts:
         if count <= _ROWS_AT_ONCE:
@@ -70,11 +72,11 @@ def digest_rows(rows: pl.DataFrame, counts: Sequence[int], columns: Sequence[tup
     return digests
 
 
-def digest_values(kind: str, values: Iterable[str | bytes]) -> list[str]:
-    """The digest of each JSON text (`kind` `json`) or pickle (`kind` `pickle`)."""
+def digest_values(kind: str, values: Iterable[bytes]) -> list[str]:
+    """The digest of each JSON text in UTF-8 (`kind` `json`) or pickle (`kind` `pickle`)."""
     head = _head(kind, ()).encode()
     digest = xxhash.xxh3_128_hexdigest
-    return [digest(head + (value.encode() if isinstance(value, str) else value)) for value in values]
+    return [digest(head + value) for value in values]
 
 
 def digest_pairs(pairs: pl.DataFrame) -> str:
@@ -85,8 +87,8 @@ def digest_pairs(pairs: pl.DataFrame) -> str:
     """
     columns = [(name, dtype_text(dtype)) for name, dtype in pairs.schema.items()]
     hasher = xxhash.xxh3_128(_head("keyed", columns).encode())
-    for text in _row_texts(pairs):
-        hasher.update(text)
+    for texts in _slices(pairs):
+        hasher.update(texts.str.join("").item().encode())
     return hasher.hexdigest()
 
 
@@ -100,14 +102,18 @@ def _row_texts(rows: pl.DataFrame) -> Iterator[bytes]:
     """The body text of each row; encoded in slices, so that memory does not grow with the table."""
     if not rows.width:
         return iter([b"\n"] * rows.height)
-    text = pl.concat_str(
-        [part for name, dtype in rows.schema.items() for part in _cell(pl.col(name), dtype)] + [pl.lit("\n")]
-    ).cast(pl.Binary)
-    step = max(1, _SLICE_BYTES * rows.height // max(1, int(rows.estimated_size())))
-    slices = (rows.slice(begin, step) for begin in range(0, rows.height, step))
     return chain.from_iterable(
-        cast("list[bytes]", part.select(text.alias("text")).to_series().to_list()) for part in slices
+        cast("list[bytes]", texts.cast(pl.Binary).to_list()) for texts in _slices(rows)
     )
+
+
+def _slices(rows: pl.DataFrame) -> Iterator[pl.Series]:
+    """The body texts of consecutive rows, String, some megabytes at a time."""
+    cells = chain.from_iterable(_cell(pl.col(name), dtype) for name, dtype in rows.schema.items())
+    text = pl.concat_str([*cells, pl.lit("\n")]).alias("text")
+    step = max(1, _SLICE_BYTES * rows.height // max(1, int(rows.estimated_size())))
+    for begin in range(0, rows.height, step):
+        yield rows.slice(begin, step).select(text).to_series()
 
 
 # --- cells ------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ def write_values(shelf: Shelf, kind: str, values: pl.Series) -> pl.DataFrame:
     # a frame without columns has no rows, so it cannot take one
     frame = pl.DataFrame([*_dimension_columns(shelf).get_columns(), values.alias(column)])
     counts = pl.repeat(1, values.len(), dtype=pl.Int64, eager=True)
-    digests = digest_values(kind, values.to_list())
+    digests = digest_values(kind, values.cast(pl.Binary).to_list())
     return _write(shelf, kind, frame, counts, digests, {"columns": [column]})
 
 

@@ -39,7 +39,7 @@ class NotPlain(Exception):
 
 def faithful_texts(values: Sequence[Any]) -> list[str | None]:
     """The JSON text of each value, `None` where it is not faithful; NaN as Python's JSON writes it."""
-    good = [_is_faithful(value) for value in values]
+    good = _are_faithful(values)
     if all(good):
         return _texts(_FAITHFUL, values)
     texts = iter(_texts(_FAITHFUL, [value for value, fits in zip(values, good, strict=True) if fits]))
@@ -51,12 +51,10 @@ def canonical_texts(values: Sequence[Any]) -> list[str | None]:
 
     `None` where it cannot be written; `why_not_canonical` says why.
     """
-    plains: list[Any] = []
-    for value in values:
-        try:
-            plains.append(value if _is_faithful(value) else plain(value))
-        except (NotPlain, RecursionError):
-            plains.append(_REFUSED)
+    plains = [
+        value if fits else _plain_or_refused(value)
+        for value, fits in zip(values, _are_faithful(values), strict=True)
+    ]
     kept = [value for value in plains if value is not _REFUSED]
     if len(kept) == len(plains):
         return _texts(_CANONICAL, kept)
@@ -142,11 +140,27 @@ def _encodable(text: str, path: str) -> str:
     return text
 
 
+def _are_faithful(values: Sequence[Any]) -> list[bool]:
+    if set(map(type, values)) <= _SCALARS:
+        return [True] * len(values)
+    try:
+        return [*map(_all_plain, values)]
+    except RecursionError:
+        return [_is_faithful(value) for value in values]
+
+
 def _is_faithful(value: Any) -> bool:
     try:
         return _all_plain(value)
     except RecursionError:
         return False
+
+
+def _plain_or_refused(value: Any) -> Any:
+    try:
+        return plain(value)
+    except (NotPlain, RecursionError):
+        return _REFUSED
 
 
 def _all_plain(value: Any) -> bool:

@@ -7,6 +7,7 @@ somebody imported.
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -26,7 +27,7 @@ _FOREIGN = {
 
 def is_table(value: Any) -> bool:
     """Whether a value is a table: of Polars, Arrow, pandas or DuckDB."""
-    return isinstance(value, pl.DataFrame | pl.LazyFrame) or _library(value) is not None
+    return isinstance(value, pl.DataFrame | pl.LazyFrame) or _library_of(value) is not None
 
 
 def to_frame(table: Any, engine: Engine) -> pl.DataFrame:
@@ -42,7 +43,7 @@ def to_frame(table: Any, engine: Engine) -> pl.DataFrame:
         return table
     if isinstance(table, pl.LazyFrame):
         return table.collect(engine=engine)
-    library = _library(table)
+    library = _library_of(table)
     if library == "pandas":
         return pl.from_pandas(table, include_index=any(name is not None for name in table.index.names))
     if library == "duckdb":
@@ -72,10 +73,16 @@ def text_form(name: str, dtype: pl.DataType) -> pl.Expr | None:
     return column.cast(pl.String, strict=not isinstance(dtype, pl.Binary))
 
 
-def _library(value: Any) -> str | None:
+def _library_of(value: Any) -> str | None:
+    return _library(type(value))  # type: ignore[arg-type]  # mypy: a type is Hashable, an Any type is not
+
+
+@lru_cache(maxsize=256)
+def _library(kind: type) -> str | None:
+    """The library that a type is a table of; a type that exists has its library loaded already."""
     for name, types in _FOREIGN.items():
         module = sys.modules.get(name)
-        if module is not None and isinstance(value, tuple(getattr(module, kind) for kind in types)):
+        if module is not None and issubclass(kind, tuple(getattr(module, part) for part in types)):
             return name
     return None
 
