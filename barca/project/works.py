@@ -8,7 +8,7 @@ import polars as pl
 
 from barca.model import InputBinding, Work
 from barca.plan.build import rows_of
-from barca.schemas import FORMAT, FRAGMENTS, KEY, ORDINAL, VALUE, dimensions
+from barca.schemas import FORMAT, FRAGMENTS, KEY, VALUE, dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -98,10 +98,9 @@ class WorkMaker:
         if edge.mode == "collect":
             place = (plan.node.id, edge.parameter)
             if place not in self._collected:
-                order = source.decision.select(KEY, ORDINAL, *dimensions(names))
-                self._collected[place] = (
-                    order.join(held, on=KEY, how="inner", maintain_order="left").sort(ORDINAL).drop(ORDINAL)
-                )
+                # in key order, not as declared: that order is no part of the run hash
+                columns = source.decision.select(KEY, *dimensions(names))
+                self._collected[place] = columns.join(held, on=KEY, how="inner").sort(KEY)
             collected = self._collected[place]
             template = self._template(source) if collected.is_empty() else None
             return InputBinding(edge.parameter, edge.source, "collect", collected, names, template)

@@ -346,8 +346,9 @@ def test_f6_declared_variables_count_undeclared_ones_are_named(project, monkeypa
 
 
 def test_f6_values_of_secrets_are_neither_printed_nor_stored(project):
-    project.write("pipeline.py", F6)
     secret = "hunter2-very-secret"
+    project.write("pipeline.py", F6)
+    project.edit("pipeline.py", "return 1\n", f"return len(PASSWORD)\n\nPASSWORD = {secret!r}\n")
     seen = ""
     for arguments in (
         ["get", "--executor", "inline", "--json"],
