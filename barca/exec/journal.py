@@ -10,6 +10,7 @@ from barca import events
 from barca.exec.records import call_row, definition_row, materialization_rows
 from barca.exec.report import Failure
 from barca.partitions import display_text
+from barca.plan.edges import folds_digest
 from barca.schemas import (
     CALL_RECORDS,
     DEFINITION_HASH,
@@ -68,7 +69,9 @@ class Journal:
         """Keys that have a result."""
         self._define(plan, inputs)
         rows = self._append(plan, inputs, work, outcomes, fragments)
-        self._rows.setdefault(plan.node.id, []).append(rows)
+        if plan.node.keyed or folds_digest(plan.node.definition):
+            # other nodes are decided by what this one returned; of the rest nobody asks again
+            self._rows.setdefault(plan.node.id, []).append(rows)
         self.tell(events.KeysDone(plan.node.id, rows.height, 0))
 
     def failed(self, plan: NodePlan, inputs: PlanInputs, work: Work, outcomes: pl.DataFrame) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from barca.exec.boundary import describe, timed_out_text
 from barca.exec.call import failed_result
 from barca.exec.progress import Seen, read_progress
+from barca.exec.wire import from_bytes, to_bytes
 from barca.io.storage import process_exists
 from barca.model import Work, WorkerDied, WorkResult
 from barca.schemas import KEY
@@ -109,7 +110,7 @@ class ProcessExecutor:
         if self._directory is None:
             self._directory = tempfile.TemporaryDirectory(prefix="barca-", ignore_cleanup_errors=True)
         progress = Path(self._directory.name, f"{work.run_id}-{work.id}.progress")
-        pending = ProcessPending(work, pickle.dumps(work, protocol=5), progress)
+        pending = ProcessPending(work, to_bytes(work), progress)
         self._queue.append(pending)
         self._fill()
         return pending
@@ -226,7 +227,7 @@ class ProcessExecutor:
         assert pending.future is not None
         seen = read_progress(pending.progress)
         try:
-            result: WorkResult = pickle.loads(pending.future.result())
+            result: WorkResult = from_bytes(pending.future.result())
         except ProcessExpired as expired:
             return self._death(pending, _ending(expired.exitcode), seen)
         except (Exception, CancelledError) as error:

@@ -100,6 +100,7 @@ def run(payload: bytes, progress_path: str) -> bytes:
     """Run a pickled `Work`; returns its pickled `WorkResult`."""
     from barca.exec.call import execute
     from barca.exec.progress import Progress
+    from barca.exec.wire import from_bytes, to_bytes
 
     _progress_directories.add(Path(progress_path).parent)
     progress = Progress(Path(progress_path))
@@ -108,13 +109,13 @@ def run(payload: bytes, progress_path: str) -> bytes:
         if isinstance(tools, BaseException):
             raise tools
         result = execute(
-            pickle.loads(payload),
+            from_bytes(payload),
             tools.store,
             tools.load,
             tools.log_dir,
             quiet=tools.quiet,
             progress=progress,
         )
-        return pickle.dumps(result, protocol=5)
+        return to_bytes(result)
     finally:
         progress.close()

@@ -8,7 +8,7 @@ import polars as pl
 
 from barca.model import InputBinding, Work
 from barca.plan.build import rows_of
-from barca.schemas import FORMAT, FRAGMENTS, KEY, VALUE, dimensions
+from barca.schemas import DIGEST, FORMAT, FRAGMENTS, KEY, RUN_HASH, VALUE, dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -93,14 +93,14 @@ class WorkMaker:
             return InputBinding(edge.parameter, edge.source, "value", held, plan.node.dimensions)
         if edge.mode == "same_key":
             columns = keys.select(KEY, *dimensions(names))
-            fragments = columns.join(held, on=KEY, how="left", maintain_order="left")
+            fragments = columns.join(_located(held), on=KEY, how="left", maintain_order="left")
             return InputBinding(edge.parameter, edge.source, "same_key", fragments, names)
         if edge.mode == "collect":
             place = (plan.node.id, edge.parameter)
             if place not in self._collected:
                 # in key order, not as declared: that order is no part of the run hash
                 columns = source.decision.select(KEY, *dimensions(names))
-                self._collected[place] = columns.join(held, on=KEY, how="inner").sort(KEY)
+                self._collected[place] = columns.join(_located(held), on=KEY, how="inner").sort(KEY)
             collected = self._collected[place]
             template = self._template(source) if collected.is_empty() else None
             return InputBinding(edge.parameter, edge.source, "collect", collected, names, template)
@@ -115,3 +115,8 @@ class WorkMaker:
         return rows.select(
             *(pl.lit("").alias(column) for column in dimensions(names)), *(pl.col(name) for name in FRAGMENTS)
         )
+
+
+def _located(held: pl.DataFrame) -> pl.DataFrame:
+    """Fragments without their hashes: a worker reads where they lie, and 64 bytes a key need not travel."""
+    return held.with_columns(pl.lit(None, pl.String).alias(RUN_HASH), pl.lit(None, pl.String).alias(DIGEST))
