@@ -10,7 +10,7 @@ import polars as pl
 
 from barca.config import find_root, read_config
 from barca.discovery import discover, evaluate_partitions, function_ref, graph_of
-from barca.errors import UsageError
+from barca.errors import LoadError, UsageError
 from barca.fingerprint import Fingerprinter
 from barca.graph import short_name
 from barca.io.fragments import read_keyed, scan_fragments
@@ -258,6 +258,8 @@ class Project:
         if broken:
             graph = graph.without(broken)
             request = make_request(graph, _ids(graph), targets, options)
+        if targets is None:
+            self._require_named(graph)
         world = World(
             graph=graph,
             reader=self._reader(),
@@ -268,6 +270,23 @@ class Project:
             read_keyed=read_keyed,
         )
         return world, request
+
+    def _require_named(self, graph: Graph) -> None:
+        """A file that was named, of which everything is wanted, must not be lost as a whole.
+
+        Raises:
+            LoadError: It is.
+        """
+        named = {path.resolve() for file in self._files for path in (file, self.root / file)}
+        loaded = {node_id.rpartition(":")[0] for node_id in graph.nodes}
+        for error in graph.load_errors:
+            if error.file not in loaded and (self.root / error.file).resolve() in named:
+                raise LoadError(
+                    f"cannot load {error.file}: {error.error}",
+                    file=error.file,
+                    traceback=error.traceback,
+                    remediation="fix it, or leave it out; `barca list` shows every file that fails to load",
+                )
 
     def _warnings(self, plan: Plan, targets: Targets) -> list[str]:
         """What planning could not follow, and what the default targets leave out."""

@@ -219,3 +219,15 @@ def test_files_that_do_not_load_are_told_of_wherever_their_nodes_are_left_out(pr
         done = project.cli(*command, "--json")
         assert done.returncode == 0 and "cannot load bad.py" in done.stderr
     assert "cannot load bad.py" in project.cli("status", "--pretty").stdout
+
+
+def test_a_named_file_that_does_not_load_is_an_error(project):
+    project.write("good.py", "from barca import asset\n@asset\ndef good() -> int:\n    return 1\n")
+    project.write("bad.py", "from barca import asset\nraise OSError('no such place')\n")
+    for files in (["bad.py"], ["good.py", "bad.py"]):
+        for command in (["get", *files], ["get", *files, "--dry-run"], ["plan", *files]):
+            done = project.cli(*command, "--json")
+            assert (done.returncode, done.stdout) == (2, "")
+            assert "bad.py" in done.stderr and "no such place" in done.stderr and "load_error" in done.stderr
+    assert project.open("bad.py", "good.py").get("good").value == 1
+    assert [error["file"] for error in project.open("bad.py").list_nodes()["load_errors"]] == ["bad.py"]
