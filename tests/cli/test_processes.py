@@ -69,6 +69,17 @@ def test_a_pipe_that_is_closed_from_the_start(tmp_path: Path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-"])
+def test_streams_that_are_closed_from_the_start(tmp_path: Path, closed: str):
+    (tmp_path / "steps.py").write_text("from barca import asset\n\n@asset\ndef one():\n    return 1\n")
+    command = f"{sys.executable} -m barca get one --executor inline {closed}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ('"status": "success"' in done.stdout) == (closed != ">&-")
+
+
 def test_an_ascii_terminal_gets_what_it_can_show(tmp_path: Path):
     done = subprocess.run(
         [sys.executable, "-m", "barca", "docs", "é…", "--pretty"],
