@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 _WAITS: Final = "waits"
 
+_STEPS: Final = 32
+"""Keys that inputs release are looked at in about so many steps, not at every call of the input: each step
+goes over all that waits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ready:
@@ -71,6 +75,8 @@ class NodeQueue:
         self.failed = empty(pl.Schema({KEY: pl.String}))
         self.blocked = plan.decision.filter(pl.col(STATE) == "blocked").select(KEY)
         self.blocked_by: NodeId | None = None
+        self._released: list[pl.DataFrame] = []
+        self._unseen = 0
         self.in_flight = 0
         self.elapsed_seconds = 0.0
         self.seconds_per_key: float | None = None
@@ -119,10 +125,17 @@ class NodeQueue:
 
     def release(self, keys: pl.DataFrame) -> None:
         """Keys of an input got their results: the same keys here wait for one input less."""
-        marked = lookup(self.waiting, keys.select(KEY, pl.lit(1, pl.Int64).alias("less")), ["less"])
-        self.waiting = marked.with_columns((pl.col(_WAITS) - pl.col("less").fill_null(0)).alias(_WAITS)).drop(
-            "less"
-        )
+        self._released.append(keys.select(KEY))
+        self._unseen += keys.height
+
+    def _settle_released(self) -> None:
+        # a key that several inputs release stands in it as often
+        counts = pl.concat(self._released).group_by(KEY).agg(pl.len().cast(pl.Int64).alias("less"))
+        self._released.clear()
+        self._unseen = 0
+        marked = lookup(self.waiting, counts, ["less"])
+        left = pl.col(_WAITS) - pl.col("less").fill_null(0)
+        self.waiting = marked.with_columns(left.alias(_WAITS)).drop("less")
 
     def block(self, keys: pl.DataFrame, source: NodeId) -> pl.DataFrame:
         """Keys of an input have no result: the same keys here will not run. Returns those (`key`)."""
@@ -134,10 +147,18 @@ class NodeQueue:
             self.remaining -= hit.height
         return hit
 
-    def promote(self) -> None:
-        """Move what waits for nothing any more to `ready`."""
+    def promote(self, *, at_once: bool = True) -> None:
+        """Move what waits for nothing any more to `ready`.
+
+        Args:
+            at_once: Otherwise not before a good part of the keys was released.
+        """
         if self.gates or self.waiting.is_empty():
             return
+        if self._released:
+            if not at_once and self._unseen * _STEPS < self.total:
+                return
+            self._settle_released()
         if not self.batched:
             free = self.waiting.filter(pl.col(_WAITS) <= 0)
             if free.height:

@@ -167,14 +167,24 @@ class Runner:
 
     def _start(self) -> None:
         """Hand works to free workers, later nodes first, so that chains finish early."""
+        self._fill()
+        if self._running() < self._ports.executor.workers:
+            # a worker is idle: look for keys that were released but not yet noticed
+            for queue in self._queues.values():
+                queue.promote()
+            self._fill()
+
+    def _fill(self) -> None:
         for queue in reversed(list(self._queues.values())):
             weight = queue.plan.node.definition.weight
             while queue.ready and self._free(weight):
                 self._submit(queue, queue.take(self._chunk(queue)), weight)
 
+    def _running(self) -> int:
+        return sum(queue.in_flight for queue in self._queues.values())
+
     def _free(self, weight: int) -> bool:
-        running = sum(queue.in_flight for queue in self._queues.values())
-        if running >= self._ports.executor.workers:
+        if self._running() >= self._ports.executor.workers:
             return False
         return self._weight == 0 or self._weight + weight <= self._ports.capacity
 
@@ -265,7 +275,7 @@ class Runner:
         done = fragments.select(KEY)
         for reader in self._readers(node_id, "same_key"):
             reader.release(done)
-            reader.promote()
+            reader.promote(at_once=False)
 
     def _failed(self, queue: NodeQueue, work: Work, failed: pl.DataFrame, *, whole: bool) -> None:
         keys = work.keys.join(failed.select(KEY), on=KEY, how="semi", maintain_order="left")

@@ -94,10 +94,12 @@ class Result:
 
     def held(self, node_id: NodeId) -> pl.DataFrame:
         """`schemas.FRAGMENTS` and `dim:` columns of a target's keys that have a result, sorted by key."""
-        node_report = self._report.nodes[node_id]
-        decision = node_report.plan.decision
+        return self._held(node_id, self._report.nodes[node_id].fragments)
+
+    def _held(self, node_id: NodeId, fragments: pl.DataFrame) -> pl.DataFrame:
+        decision = self._report.nodes[node_id].plan.decision
         keys = decision.select(KEY, *(name for name in decision.columns if name.startswith("dim:")))
-        return keys.join(node_report.fragments, on=KEY, how="inner", maintain_order="left").sort(KEY)
+        return keys.join(fragments, on=KEY, how="inner").sort(KEY)
 
     @property
     def _selected(self) -> bool:
@@ -164,21 +166,22 @@ class Result:
 
     def _output(self, node_id: NodeId, output: Literal["pointer", "value"]) -> Any:
         node_report = self._report.nodes[node_id]
-        held = self.held(node_id)
+        total = node_report.fragments.height
         if not node_report.plan.node.partitioned:
-            return self._shown(node_id, held, output).get("")
-        if held.height <= LISTED_KEYS or self._selected:
-            return _displayed(self._shown(node_id, held, output))
+            return self._shown(node_id, self.held(node_id), output).get("")
+        if total <= LISTED_KEYS or self._selected:
+            return _displayed(self._shown(node_id, self.held(node_id), output))
         computed = node_report.plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
-        fresh = held.join(computed.select(KEY), on=KEY, how="semi", maintain_order="left")
+        fresh = node_report.fragments.join(computed.select(KEY), on=KEY, how="semi")
+        shown = self._held(node_id, fresh.bottom_k(LISTED_KEYS, by=KEY))
         return {
             "_barca_partitions": {
-                "keys": held.height,
+                "keys": total,
                 "computed": fresh.height,
-                "cached": held.height - fresh.height,
-                "outputs": _displayed(self._shown(node_id, fresh.head(LISTED_KEYS), output)),
+                "cached": total - fresh.height,
+                "outputs": _displayed(self._shown(node_id, shown, output)),
                 "truncated": fresh.height > LISTED_KEYS,
-                "hint": f"{held.height} keys, more than {LISTED_KEYS}: outputs lists only keys this run "
+                "hint": f"{total} keys, more than {LISTED_KEYS}: outputs lists only keys this run "
                 "computed; select others with --partition, or read all of them with barca.scan",
             }
         }
