@@ -245,7 +245,18 @@ def test_batch_needs_partitions():
 
 @pytest.mark.parametrize(
     "annotation",
-    [list[str], list, Sequence[str], tuple[str, ...], Any, Optional[list[str]], "list[str]", object, Annotated[list[str], 1], T],
+    [
+        list[str],
+        list,
+        Sequence[str],
+        tuple[str, ...],
+        Any,
+        Optional[list[str]],
+        "list[str]",
+        object,
+        Annotated[list[str], 1],
+        T,
+    ],
 )
 def test_list_annotations_fit_batch(annotation: Any):
     def function(k):

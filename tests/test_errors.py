@@ -41,7 +41,15 @@ def test_every_error_has_a_kind_and_stands_in_the_drawing():
 
 @pytest.mark.parametrize("error_type", sorted(tree(), key=lambda each: each.__name__))
 def test_errors_pickle_whole(error_type: type[BarcaError]):
-    fields = {"code": "c", "remediation": "r", "node": "n", "key": "k", "traceback": "t", "file": "f", "line": 3}
+    fields = {
+        "code": "c",
+        "remediation": "r",
+        "node": "n",
+        "key": "k",
+        "traceback": "t",
+        "file": "f",
+        "line": 3,
+    }
     for error in (error_type("m", **fields), error_type("m")):
         twin = pickle.loads(pickle.dumps(error))
         assert type(twin) is error_type

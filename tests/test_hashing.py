@@ -83,7 +83,8 @@ def test_scalar_and_vectorised_forms_are_equal(
     columns = [(tag, value if isinstance(value, str) else pl.col(f"c{value}")) for tag, value in layout]
     texts = frame.select(encode_columns(columns)).to_series()
     expected = [
-        encode([(tag, value if isinstance(value, str) else row[value]) for tag, value in layout]) for row in rows
+        encode([(tag, value if isinstance(value, str) else row[value]) for tag, value in layout])
+        for row in rows
     ]
     if len(texts) == 1:  # constants only
         expected = expected[:1]
@@ -93,7 +94,10 @@ def test_scalar_and_vectorised_forms_are_equal(
 
 def test_a_null_makes_the_row_null_never_shorter():
     frame = pl.DataFrame({"x": ["a", None]})
-    assert frame.select(encode_columns([("t", pl.col("x")), ("u", "1")])).to_series().to_list() == ["t1:au1:1", None]
+    assert frame.select(encode_columns([("t", pl.col("x")), ("u", "1")])).to_series().to_list() == [
+        "t1:au1:1",
+        None,
+    ]
     assert hash_column(pl.Series([None, "a"])).to_list() == [None, hash_text("a")]
 
 

@@ -23,7 +23,11 @@ definition = asset(name="renamed", description="d")(doubled)
 
 def test_definitions_look_like_their_function():
     assert definition(3) == 6
-    assert (definition.__name__, definition.__doc__, definition.__wrapped__) == ("doubled", "Twice x.", doubled)
+    assert (definition.__name__, definition.__doc__, definition.__wrapped__) == (
+        "doubled",
+        "Twice x.",
+        doubled,
+    )
     assert definition.__module__ == __name__
     assert repr(definition) == f"<asset renamed at {__file__}:{definition.line}>"
     assert "doubled" in repr(asset(doubled))

@@ -40,7 +40,9 @@ def test_verbs_pass_everything_on(verb: str, monkeypatch: pytest.MonkeyPatch):
 
 def test_plan_is_package_and_verb_whatever_was_imported_first():
     for first in ("import barca.plan.build", "from barca import plan", "import barca"):
-        code = f"{first}\nimport barca, barca.plan.keys\nassert callable(barca.plan) and barca.plan.build_plan"
+        code = (
+            f"{first}\nimport barca, barca.plan.keys\nassert callable(barca.plan) and barca.plan.build_plan"
+        )
         subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -47,7 +47,8 @@ def write_styles(project, header: str, expression: str, inside: str = "") -> Non
     project.write("pkg/__init__.py", "from .util import clean\n")
     project.write("pkg/util.py", UTIL)
     project.write(
-        "p.py", f"from barca import asset\n{header}\n@asset\ndef a():\n    {inside}\n    return {expression}\n"
+        "p.py",
+        f"from barca import asset\n{header}\n@asset\ndef a():\n    {inside}\n    return {expression}\n",
     )
 
 
@@ -116,7 +117,9 @@ def test_deleted_and_touched_files(project):
 
 
 def test_one_file_is_one_module_under_any_name(project):
-    project.write("deep/source.py", "from barca import asset\nCOUNT = []\nCOUNT.append(1)\n@asset\ndef a(): ...\n")
+    project.write(
+        "deep/source.py", "from barca import asset\nCOUNT = []\nCOUNT.append(1)\n@asset\ndef a(): ...\n"
+    )
     project.write(
         "p.py",
         """
@@ -183,9 +186,13 @@ def test_files_named_like_modules_of_python_hide_nothing(project):
 
 
 def test_files_named_like_installed_packages_hide_nothing_from_themselves(project):
-    project.write("duckdb.py", ASSET.format(header="import duckdb", expression="duckdb.sql('select 1').fetchall()"))
+    project.write(
+        "duckdb.py", ASSET.format(header="import duckdb", expression="duckdb.sql('select 1').fetchall()")
+    )
     project.write("pygments.py", ASSET.format(header="", expression="1"))
-    project.write("polars/p.py", ASSET.format(header="import polars as pl", expression="pl.DataFrame().height"))
+    project.write(
+        "polars/p.py", ASSET.format(header="import polars as pl", expression="pl.DataFrame().height")
+    )
     assert value(project, "duckdb.py:a") == [(1,)]
     assert value(project, "pygments.py:a") == 1
     assert value(project, "polars/p.py:a") == 0
@@ -273,7 +280,11 @@ def test_names_are_the_same_in_every_process(project):
     """
     outputs = {
         subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(script)], check=True, capture_output=True, text=True, cwd=cwd
+            [sys.executable, "-c", textwrap.dedent(script)],
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=cwd,
         ).stdout
         for cwd in ("/", str(project.root))
     }

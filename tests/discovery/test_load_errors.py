@@ -41,7 +41,13 @@ def test_a_file_that_raises_names_its_nodes_and_spares_the_rest(project):
 
 
 @pytest.mark.parametrize(
-    "raised", ["raise SystemExit(3)", "import sys; sys.exit('stop')", "raise BaseException('panic')", "import gone_module"]
+    "raised",
+    [
+        "raise SystemExit(3)",
+        "import sys; sys.exit('stop')",
+        "raise BaseException('panic')",
+        "import gone_module",
+    ],
 )
 def test_whatever_a_file_raises_is_a_load_error(project, raised: str):
     project.write("good.py", GOOD)
@@ -174,9 +180,16 @@ def test_an_expression_that_raises_is_a_load_error_of_its_nodes(project):
 
 def test_nodes_that_read_a_broken_file_are_lost_with_it(project):
     project.write("bad.py", GOOD.replace("good", "bad") + "1 / 0\n")
-    project.write("by_import.py", "from barca import asset\nfrom bad import bad\n@asset(inputs={'x': bad})\ndef one(x): ...\n")
-    project.write("by_id.py", "from barca import asset\n@asset(inputs={'x': 'bad.py:bad'})\ndef two(x): ...\n")
-    project.write("below.py", "from barca import asset\n@asset(inputs={'x': 'by_id.py:two'})\ndef three(x): ...\n")
+    project.write(
+        "by_import.py",
+        "from barca import asset\nfrom bad import bad\n@asset(inputs={'x': bad})\ndef one(x): ...\n",
+    )
+    project.write(
+        "by_id.py", "from barca import asset\n@asset(inputs={'x': 'bad.py:bad'})\ndef two(x): ...\n"
+    )
+    project.write(
+        "below.py", "from barca import asset\n@asset(inputs={'x': 'by_id.py:two'})\ndef three(x): ...\n"
+    )
     project.write("good.py", GOOD)
     graph = discover(project.root)
     assert list(graph.nodes) == ["good.py:good"]

@@ -76,7 +76,9 @@ def test_f5_arguments_that_count(code, arguments):
     write(code, DECORATOR.replace("@asset(", f"@asset({arguments}, "))
     after = code.one()
     assert after.hash != before.hash
-    assert {name for name in after.components if after.components[name] != before.components[name]} == {"arguments"}
+    assert {name for name in after.components if after.components[name] != before.components[name]} == {
+        "arguments"
+    }
 
 
 def test_f5_the_order_of_environment_names_does_not_count(code):
@@ -157,14 +159,21 @@ def test_f6_undeclared_reads_are_named_but_not_their_value(code, name, monkeypat
     assert code.one().warnings == ()
 
 
-@pytest.mark.parametrize("expression", ["os.environ[name]", "dict(os.environ)", "os.getenv(name)", "f(os.getenv)"])
+@pytest.mark.parametrize(
+    "expression", ["os.environ[name]", "dict(os.environ)", "os.getenv(name)", "f(os.getenv)"]
+)
 def test_f6_reads_that_cannot_be_named_are_a_warning(code, expression):
-    code.write("pipeline.py", f"import os\nfrom barca import asset\n\n@asset\ndef node(name='x', f=len):\n    return {expression}\n")
+    code.write(
+        "pipeline.py",
+        f"import os\nfrom barca import asset\n\n@asset\ndef node(name='x', f=len):\n    return {expression}\n",
+    )
     (warning,) = code.one().warnings
     assert "names are not literals" in warning
 
 
-@pytest.mark.parametrize("statement", ['os.environ["X"] = "1"', 'os.environ.update({"X": "1"})', 'del os.environ["X"]'])
+@pytest.mark.parametrize(
+    "statement", ['os.environ["X"] = "1"', 'os.environ.update({"X": "1"})', 'del os.environ["X"]']
+)
 def test_f6_writing_is_no_read(code, statement):
     code.write("pipeline.py", f"import os\nfrom barca import asset\n\n@asset\ndef node():\n    {statement}\n")
     assert code.one().warnings == ()
@@ -213,9 +222,17 @@ def test_f6_secrets_are_not_shown(code, monkeypatch):
 
 def test_source_and_components_name_every_part(code):
     code.write("util.py", "RATE = 2\n\ndef clean(x):\n    'doc'\n    return x * RATE  # comment\n")
-    code.write("pipeline.py", "from barca import asset\nfrom util import clean\n\n@asset\ndef node():\n    return clean(1)\n")
+    code.write(
+        "pipeline.py",
+        "from barca import asset\nfrom util import clean\n\n@asset\ndef node():\n    return clean(1)\n",
+    )
     found = code.one()
-    assert list(found.components) == ["arguments", "constant util.py:RATE", "function", "helper util.py:clean"]
+    assert list(found.components) == [
+        "arguments",
+        "constant util.py:RATE",
+        "function",
+        "helper util.py:clean",
+    ]
     assert found.source == (
         "# function\ndef node():\n    return clean(1)\n\n# constant util.py:RATE\nRATE = 2\n\n"
         "# helper util.py:clean\ndef clean(x):\n    return x * RATE"

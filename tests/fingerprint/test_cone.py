@@ -407,7 +407,11 @@ def test_f4_default_argument_decorator_and_base_of_the_node_itself(code):
         ("import sys", "sys.modules[NAME]", "`sys.modules`"),
         ("", "nowhere(1)", "the name `nowhere` was not found"),
         ("import util", "util.nothing(1)", "`nothing` was not found in `util.py`"),
-        ("import threading\nCON = threading.Lock()", "CON", "constant pipeline.py:CON: cannot be hashed by value"),
+        (
+            "import threading\nCON = threading.Lock()",
+            "CON",
+            "constant pipeline.py:CON: cannot be hashed by value",
+        ),
         (
             "SEEN = {}",
             "SEEN.setdefault(1, 2)",

@@ -45,7 +45,10 @@ def test_code_beside_the_project_is_a_warning(code, tmp_path_factory, monkeypatc
 
 def test_a_pipeline_outside_of_the_root_is_followed(code, tmp_path_factory):
     code.write("util.py", "def clean(x):\n    return x\n")
-    code.write("pipeline.py", "from barca import asset\nfrom util import clean\n\n@asset\ndef node():\n    return clean(1)\n")
+    code.write(
+        "pipeline.py",
+        "from barca import asset\nfrom util import clean\n\n@asset\ndef node():\n    return clean(1)\n",
+    )
     root = tmp_path_factory.mktemp("root")
     before = code.one(root=root)
     assert before.warnings == ()
@@ -92,7 +95,10 @@ def test_odd_bodies(code, body):
 
 
 def test_a_missing_module_in_the_body_is_a_warning(code):
-    code.write("pipeline.py", "from barca import asset\n\n@asset\ndef node():\n    import missing_xyz\n    return missing_xyz.f()\n")
+    code.write(
+        "pipeline.py",
+        "from barca import asset\n\n@asset\ndef node():\n    import missing_xyz\n    return missing_xyz.f()\n",
+    )
     (warning,) = code.one().warnings
     assert "missing_xyz" in warning
 
@@ -125,7 +131,10 @@ def test_project_code_is_not_run(code):
 
 
 def test_a_constant_that_contains_itself(code):
-    code.write("pipeline.py", "from barca import asset\nLOOP = []\nLOOP.append(LOOP)\n\n@asset\ndef node():\n    return LOOP\n")
+    code.write(
+        "pipeline.py",
+        "from barca import asset\nLOOP = []\nLOOP.append(LOOP)\n\n@asset\ndef node():\n    return LOOP\n",
+    )
     (warning,) = code.one().warnings
     assert "constant pipeline.py:LOOP" in warning
 

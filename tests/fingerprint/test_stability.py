@@ -71,7 +71,10 @@ def test_f3_one_hash_as_a_script_and_in_a_copy_of_the_project(code, tmp_path_fac
 
 def test_the_root_stands_in_labels_only(code):
     code.write("sub/util.py", "def clean(x):\n    return x\n")
-    code.write("sub/pipeline.py", "from barca import asset\nfrom util import clean\n@asset\ndef node():\n    return clean(1)\n")
+    code.write(
+        "sub/pipeline.py",
+        "from barca import asset\nfrom util import clean\n@asset\ndef node():\n    return clean(1)\n",
+    )
     code.root = code.root / "sub"
     near, far = code.one(), code.one(root=code.root.parent)
     assert near.hash == far.hash
@@ -80,7 +83,9 @@ def test_the_root_stands_in_labels_only(code):
 
 
 def test_comments_docstrings_formatting_and_places_do_not_count(code):
-    code.write("pipeline.py", "from barca import asset\n\n@asset\ndef node(a=1):\n    return [a, 'x', 1_000]\n")
+    code.write(
+        "pipeline.py", "from barca import asset\n\n@asset\ndef node(a=1):\n    return [a, 'x', 1_000]\n"
+    )
     before = code.hash()
     code.write(
         "pipeline.py",
@@ -190,7 +195,11 @@ def test_notebook_cells_have_the_hash_of_a_restart(code, main_module):
     main_module(first)
     before = fingerprint(first["node"], root=code.root)
     assert before.warnings == ()
-    assert {"constant <session>:RATE", "helper <session>:clean", "class <session>:Base"} <= before.components.keys()
+    assert {
+        "constant <session>:RATE",
+        "helper <session>:clean",
+        "class <session>:Base",
+    } <= before.components.keys()
     again = run_cells("cell-999", ("# restarted\n" + CELLS[0], "\n\n" + CELLS[1], CELLS[2]))
     main_module(again)
     assert fingerprint(again["node"], root=code.root).hash == before.hash

@@ -75,7 +75,9 @@ def test_partitions_from_a_partitioned_node_gives_that_keys_result():
 
 def test_partitions_from_a_keyed_source_gives_that_keys_value():
     fed = named("fed", lambda k, versions: 1, partitions={"k": partitions_from(versions)})
-    other = named("other", lambda k, v: 1, inputs={"v": versions}, partitions={"k": partitions_from(versions)})
+    other = named(
+        "other", lambda k, v: 1, inputs={"v": versions}, partitions={"k": partitions_from(versions)}
+    )
     bare = named("bare", lambda k: 1, partitions={"k": partitions_from(versions)})
     nodes = graph(versions, fed, other, bare).nodes
     assert nodes["p.py:fed"].edges == (Edge("versions", "p.py:versions", "keyed"),)
@@ -86,7 +88,10 @@ def test_partitions_from_a_keyed_source_gives_that_keys_value():
 
 def test_a_source_of_keys_can_be_collected_too():
     reader = named(
-        "reader", lambda k, keyed, xs: 1, inputs={"xs": collect(keyed)}, partitions={"k": partitions_from(keyed)}
+        "reader",
+        lambda k, keyed, xs: 1,
+        inputs={"xs": collect(keyed)},
+        partitions={"k": partitions_from(keyed)},
     )
     edges = graph(keyed, reader).nodes["p.py:reader"].edges
     assert [(edge.parameter, edge.mode) for edge in edges] == [("keyed", "same_key"), ("xs", "collect")]
@@ -131,7 +136,7 @@ def test_unknown_inputs_name_the_closest():
 
 def test_partitioned_inputs_need_collect_or_partitions_from():
     error = refused(keyed, named("reader", lambda x: x, inputs={"x": keyed}))
-    assert 'collect(keyed)' in error.remediation
+    assert "collect(keyed)" in error.remediation
     assert "partitions_from(keyed)" in error.remediation
 
 
@@ -186,7 +191,8 @@ def test_diamonds_are_walked_once():
     layer = sides
     for depth in range(12):
         layer = [
-            named(f"d{depth}_{i}", lambda x, y: 1, inputs={"x": layer[i], "y": layer[(i + 1) % 3]}) for i in range(3)
+            named(f"d{depth}_{i}", lambda x, y: 1, inputs={"x": layer[i], "y": layer[(i + 1) % 3]})
+            for i in range(3)
         ]
         sides += layer
     assert len(graph(top, *sides).nodes) == 1 + 3 * 13
@@ -204,4 +210,6 @@ def test_nodes_that_read_lost_nodes_are_lost_with_them():
         ("p.py", ("p.py:below",)),
     ]
     assert "it reads `q.py:gone`, which could not be loaded: ValueError: boom" in found.load_errors[1].error
-    assert found.load_errors[2].error.endswith("it reads `p.py:reader`, which could not be loaded: ValueError: boom")
+    assert found.load_errors[2].error.endswith(
+        "it reads `p.py:reader`, which could not be loaded: ValueError: boom"
+    )

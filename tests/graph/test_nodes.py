@@ -59,7 +59,10 @@ def test_without(graph: Graph):
     left = graph.without([BrokenFile("p.py", ("p.py:b",), "ValueError: late", "trace")])
     assert list(left.nodes) == ["p.py:a", "p.py:d", "p.py:name", "q.py:name"]
     assert [error.nodes for error in left.load_errors] == [("r.py:lost",), ("p.py:b",), ("p.py:c",)]
-    assert left.load_errors[2].error == "LoadError: it reads `p.py:b`, which could not be loaded: ValueError: late"
+    assert (
+        left.load_errors[2].error
+        == "LoadError: it reads `p.py:b`, which could not be loaded: ValueError: late"
+    )
     with pytest.raises(LoadError):
         left.find("c")
     assert graph.without([]) == graph
