@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from multiprocessing.context import BaseContext
+    from multiprocessing.synchronize import RLock
 
 _PATCH = threading.Lock()
 
@@ -44,6 +45,23 @@ def _main_left_out() -> Iterator[None]:
             spawn.get_preparation_data = original
 
 
+class _KeepsLocks(context.BaseContext):
+    """Keeps the locks that it makes for as long as it lives.
+
+    A pool that is stopped drops its locks before it has ended its workers, and a worker that is just
+    starting and does not find them any more writes a traceback to stderr.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._locks: list[RLock] = []
+
+    def RLock(self) -> RLock:  # noqa: N802  # multiprocessing's name
+        lock = super().RLock()
+        self._locks.append(lock)
+        return lock
+
+
 class _SpawnProcess(context.SpawnProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:  # noqa: N802  # multiprocessing's name
@@ -51,7 +69,7 @@ class _SpawnProcess(context.SpawnProcess):
             return context.SpawnProcess._Popen(process_obj)  # noqa: SLF001
 
 
-class _SpawnContext(context.SpawnContext):
+class _SpawnContext(_KeepsLocks, context.SpawnContext):
     Process = _SpawnProcess
 
 
@@ -63,7 +81,7 @@ if "forkserver" in multiprocessing.get_all_start_methods():
             with _main_left_out():
                 return context.ForkServerProcess._Popen(process_obj)  # noqa: SLF001
 
-    class _ForkServerContext(context.ForkServerContext):
+    class _ForkServerContext(_KeepsLocks, context.ForkServerContext):
         Process = _ForkServerProcess
 
 
