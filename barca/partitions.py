@@ -27,6 +27,7 @@ Other characters stay as they are: a key is an identity, never a file name."""
 
 _TRANSLATION = str.maketrans(ESCAPES)
 _ESCAPED = re.compile(r"%([0-9A-F]{2})")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def encode_value(value: str) -> str:
@@ -68,9 +69,15 @@ def normalise_key(value: Any) -> str:
     Strings stay, integers and dates become their text.
 
     Raises:
-        DefinitionError: The value is a bool or of another type.
+        DefinitionError: The value is a bool or of another type, or a text that UTF-8 cannot write.
     """
     if isinstance(value, str):
+        if not value.isascii() and _SURROGATE.search(value):
+            raise DefinitionError(
+                f"a key cannot be the text {value!r}, which holds half a surrogate pair",
+                code="key_type",
+                remediation="keys are texts that UTF-8 can write",
+            )
         return value
     if isinstance(value, bool) or not isinstance(value, int | dt.date) or isinstance(value, dt.datetime):
         raise DefinitionError(

@@ -88,6 +88,7 @@ def test_f11_key_values():
         ([dt.datetime(2026, 1, 1)], "datetime"),
         ([1, 2, "1"], "`1` stands twice"),
         (["a", "a"], "`a` stands twice"),
+        (["caf\udce9"], r"caf\udce9"),
     ],
 )
 def test_f11_refused_key_values_are_named(values: object, named: str):
