@@ -133,7 +133,7 @@ class Project:
         """What `get` with the same arguments would do; nothing is executed or written."""
         world, request = self._world(targets, options)
         plan = world.plan(world.freeze(request, predict=True))
-        check_selection(plan)
+        check_selection(plan, request.named)
         return Forecast(plan, self._warnings(plan, targets), self.config.pool_size, self.config.capacity)
 
     def scan(self, target: Target, **options: Any) -> pl.LazyFrame:

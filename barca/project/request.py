@@ -172,4 +172,5 @@ def make_request(graph: Graph, ids: Mapping[int, NodeId], targets: Targets, opti
         refresh=frozenset(refreshed),
         refresh_all=options.get("refresh_all", False),
         cascade=options.get("cascade", True),
+        named=frozenset({*(found if as_list(targets) else ()), *refreshed}),
     )

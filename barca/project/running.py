@@ -120,7 +120,7 @@ def execute(running: Running, world: World, request: Request) -> RunReport:
     executor, owned = running.make_executor()
     try:
         plan = world.plan(world.freeze(request, predict=False))
-        check_selection(plan)
+        check_selection(plan, request.named)
         warnings = running.warnings(plan)
         for warning in warnings:
             running.tell(events.Warned(warning))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from barca.errors import DefinitionError, SelectionError, did_you_mean
+from barca.graph import short_name
 from barca.model import BatchesBy
 from barca.plan.batching import effective_batch
 from barca.plan.build import build_plan, rows_of, sources_to_load
@@ -17,7 +18,7 @@ from barca.plan.needs import packs_read
 from barca.schemas import KEY, MATERIALIZATIONS, NEEDED, RUN_HASH, STATE, dimension, empty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from barca._typing import NodeId
     from barca.graph import Graph, Node
@@ -37,6 +38,7 @@ class Request:
         refresh: Nodes to run again.
         refresh_all: Everything again.
         cascade: Whether readers of refreshed keys run again.
+        named: Nodes asked for by name, as targets or to be refreshed.
     """
 
     targets: tuple[NodeId, ...]
@@ -45,6 +47,7 @@ class Request:
     refresh: frozenset[NodeId] = frozenset()
     refresh_all: bool = False
     cascade: bool = True
+    named: frozenset[NodeId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,13 +210,26 @@ def selected_nothing(plan: Plan) -> list[str]:
     ]
 
 
-def check_selection(plan: Plan) -> None:
+def check_selection(plan: Plan, named: Iterable[NodeId]) -> None:
     """Check a selection against the keys that are known before the run.
 
+    Args:
+        plan: The plan with the selection.
+        named: Nodes that were asked for by name, as targets or to be refreshed.
+
     Raises:
-        SelectionError: A dimension no node of the cone has, or a value that is a key of no node.
+        SelectionError: A dimension no node of the cone has, a value that is a key of no node, or a node
+            that was asked for and that the selection skips.
     """
     selection = plan.inputs.selection
+    for node_id in named:
+        if plan.nodes[node_id].state == "skipped":
+            raise SelectionError(
+                f"the selection skips `{short_name(node_id)}`: it {plan.nodes[node_id].detail}",
+                code="selection_skips_target",
+                node=node_id,
+                remediation="leave the selection out, or ask for the nodes that it narrows",
+            )
     for name, values in selection.items():
         nodes = [node_plan for node_plan in plan.nodes.values() if name in node_plan.node.dimensions]
         if not nodes:

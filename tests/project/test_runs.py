@@ -142,6 +142,14 @@ def test_wrong_selection_names_valid_keys(chain):
         chain.get("scored", partition={"region": "a"})
 
 
+def test_a_target_that_the_selection_skips_is_a_usage_error(chain):
+    for options in ({"targets": "total"}, {"targets": None, "refresh": "total"}):
+        with pytest.raises(SelectionError, match="the selection skips `total`: it reads every key of"):
+            chain.get(**options, partition={"r": "a"})
+    result = chain.get(partition={"r": "a"})
+    assert result.status == "success", "without a name, what the selection skips is left out"
+
+
 def test_unknown_target_suggests(chain):
     with pytest.raises(SelectionError, match="did you mean `scored`"):
         chain.get("score")
