@@ -81,3 +81,32 @@ def render(rows: "Sequence[Row]", arguments: "Sequence[str]") -> str:
             + "\n",
         ]
     return "\n".join(parts)
+
+
+def summary(rows: "Sequence[Row]") -> str:
+    """The table of the README: the largest size, a column per form."""
+    keys = max(row.keys for row in rows)
+    found = {(row.form, row.phase): row for row in rows if row.keys == keys}
+    bare = next(row for (form, _), row in found.items() if form == "bare Polars")
+    forms = list(dict.fromkeys(form for form, phase in found if phase))
+    phases = list(dict.fromkeys(phase for _, phase in found if phase))
+    lines = [
+        f"| {keys:,} keys, three steps | {' | '.join(forms)} |",
+        f"|---|{'---:|' * len(forms)}",
+    ]
+    for phase in phases:
+        cells = [
+            f"{row.median:.1f} s ({row.median / bare.median:.1f}x)"
+            for row in (found[form, phase] for form in forms)
+        ]
+        lines.append(f"| {phase} | {' | '.join(cells)} |")
+    cold = [found[form, phases[0]] for form in forms]
+    lines += [
+        f"| peak memory, cold | {' | '.join(f'{row.peak_mb:.0f} MB' for row in cold)} |",
+        f"| calls, files and disk, cold | "
+        f"{' | '.join(f'{row.calls:,}, {row.files:,}, {row.disk_mb:.0f} MB' for row in cold)} |",
+    ]
+    note = (
+        f"The bare Polars script took {bare.median:.1f} s and {bare.peak_mb:.0f} MB; `x` is the ratio to it."
+    )
+    return "\n".join([*lines, "", note])

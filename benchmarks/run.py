@@ -1,6 +1,6 @@
 """Measures a chain of three steps (keyed source, `cleaned`, `scored`) beside a bare Polars script.
 
-    python benchmarks/run.py                                  # all, into benchmarks/RESULTS.md
+    python benchmarks/run.py --readme README.md               # all, into benchmarks/RESULTS.md and the README
     python benchmarks/run.py --keys 2000 --forms all --repeat 1 --out /dev/stdout
 
 Every figure is a whole fresh process, from its start to its exit, and every process is checked to have run
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from report import render
+from report import render, summary
 
 HERE = Path(__file__).parent
 FORMS = {
@@ -31,6 +31,8 @@ FORMS = {
     "all": ("chain_tables", ("--batch", "all")),
 }
 """Form to its pipeline and the options of its commands."""
+MARKS = ("<!-- measured: written by benchmarks/run.py -->", "<!-- /measured -->")
+"""Where a README takes the summary."""
 LEFT_OUT = ("BARCA_", "GROCERY_", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 """Variables that processes do not get: settings, and what makes every start compile every module again."""
 
@@ -242,6 +244,7 @@ def main() -> None:
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS))
     parser.add_argument("--repeat", type=int, default=3, help="processes per figure; the median is shown")
     parser.add_argument("--out", type=Path, default=HERE / "RESULTS.md")
+    parser.add_argument("--readme", type=Path, help="also write a summary between this file's marks")
     options = parser.parse_args()
     rows = []
     for row in measure(options.keys, options.forms, options.repeat):
@@ -251,6 +254,10 @@ def main() -> None:
         )
         rows.append(row)
     options.out.write_text(render(rows, sys.argv[1:]))
+    if options.readme:
+        head, begin, rest = options.readme.read_text().partition(MARKS[0])
+        tail = "".join(rest.partition(MARKS[1])[1:])
+        options.readme.write_text(f"{head}{begin}\n\n{summary(rows)}\n\n{tail}")
 
 
 if __name__ == "__main__":
