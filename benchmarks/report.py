@@ -101,10 +101,10 @@ def summary(rows: "Sequence[Row]") -> str:
         ]
         lines.append(f"| {phase} | {' | '.join(cells)} |")
     cold = [found[form, phases[0]] for form in forms]
+    counts = [f"{row.calls:,}, {row.files:,}, {row.disk_mb:.0f} MB" for row in cold]
     lines += [
         f"| peak memory, cold | {' | '.join(f'{row.peak_mb:.0f} MB' for row in cold)} |",
-        f"| calls, files and disk, cold | "
-        f"{' | '.join(f'{row.calls:,}, {row.files:,}, {row.disk_mb:.0f} MB' for row in cold)} |",
+        f"| calls, files and disk, cold | {' | '.join(counts)} |",
     ]
     note = (
         f"The bare Polars script took {bare.median:.1f} s and {bare.peak_mb:.0f} MB; `x` is the ratio to it."
