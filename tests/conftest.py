@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ settings.register_profile(
 )
 settings.register_profile("ci", settings.get_profile("dev"), max_examples=100)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+CHECKOUT = Path(__file__).parents[1]
 
 
 class TemporaryProject:
@@ -84,6 +87,35 @@ class TemporaryProject:
         done = self.cli(*arguments, "--json", **options)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
+
+
+@pytest.fixture(autouse=True)
+def _no_modules_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Forget modules that a test imported from temporary files: the next `pipeline.py` is another one."""
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+    temporary = str(tmp_path_factory.getbasetemp().parent)
+    for name, module in list(sys.modules.items()):
+        places = [getattr(module, "__file__", None), *list(getattr(module, "__path__", None) or ())]
+        if any(isinstance(place, str) and place.startswith(temporary) for place in places):
+            del sys.modules[name]
+
+
+@pytest.fixture(autouse=True)
+def nothing_imported_stays() -> Iterator[None]:
+    """Forgets the project files that a test imported: the next test has others of the same names."""
+    modules, finders = set(sys.modules), list(sys.meta_path)
+    yield
+    for name in set(sys.modules) - modules:
+        file = getattr(sys.modules[name], "__file__", None)
+        if isinstance(file, str) and not file.startswith((sys.prefix, sys.base_prefix, str(CHECKOUT))):
+            del sys.modules[name]
+    sys.meta_path[:] = [
+        finder
+        for finder in sys.meta_path
+        if finder in finders or not type(finder).__module__.startswith("barca.")
+    ]
 
 
 @pytest.fixture
