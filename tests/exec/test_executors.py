@@ -61,6 +61,9 @@ def test_a_timeout_works_in_the_main_thread_and_leaves_no_alarm() -> None:
 
 
 def test_ctrl_c_returns_what_was_computed_then_raises() -> None:
+    # a shell that runs tests in the background ignores the signal for them
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
     def step(r: str) -> int:
         if r == "b":
             signal.raise_signal(signal.SIGINT)
@@ -69,10 +72,13 @@ def test_ctrl_c_returns_what_was_computed_then_raises() -> None:
     executor = inline(step)
     executor.submit(make_work(["a", "b", "c"]))
     executor.submit(make_work(["d"]))
-    [(_, result)] = executor.wait(None)
-    assert succeeded(result) == ["r=a"]
-    with pytest.raises(KeyboardInterrupt):
-        executor.wait(None)
+    try:
+        [(_, result)] = executor.wait(None)
+        assert succeeded(result) == ["r=a"]
+        with pytest.raises(KeyboardInterrupt):
+            executor.wait(None)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_store_that_fails_is_a_failure_of_the_keys(tmp_path: Path) -> None:

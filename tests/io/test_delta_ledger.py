@@ -353,7 +353,7 @@ def test_a_damaged_last_commit_is_refused_and_repaired(ledger: DeltaLedger, tabl
             use()
         assert caught.value.code == "ledger_damaged"
         assert caught.value.file == str(last)
-        assert "barca doctor" in (caught.value.remediation or "") and last.name in str(caught.value)
+        assert "move it aside" in (caught.value.remediation or "") and last.name in str(caught.value)
     assert not log.commit_file(table, 3).exists()
     (line,) = repair(ledger.root)
     assert str(last) in line
