@@ -22,9 +22,6 @@ settings.register_profile("ci", settings.get_profile("dev"), max_examples=100)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
-CHECKOUT = Path(__file__).parents[1]
-
-
 class TemporaryProject:
     """A project directory of its own, with an empty `barca.toml`, and ways to run it."""
 
@@ -92,30 +89,20 @@ class TemporaryProject:
 @pytest.fixture(autouse=True)
 def _no_modules_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Forget modules that a test imported from temporary files: the next `pipeline.py` is another one."""
-    path = list(sys.path)
+    path, finders = list(sys.path), list(sys.meta_path)
     yield
     sys.path[:] = path
-    temporary = str(tmp_path_factory.getbasetemp().parent)
-    for name, module in list(sys.modules.items()):
-        places = [getattr(module, "__file__", None), *list(getattr(module, "__path__", None) or ())]
-        if any(isinstance(place, str) and place.startswith(temporary) for place in places):
-            del sys.modules[name]
-
-
-@pytest.fixture(autouse=True)
-def nothing_imported_stays() -> Iterator[None]:
-    """Forgets the project files that a test imported: the next test has others of the same names."""
-    modules, finders = set(sys.modules), list(sys.meta_path)
-    yield
-    for name in set(sys.modules) - modules:
-        file = getattr(sys.modules[name], "__file__", None)
-        if isinstance(file, str) and not file.startswith((sys.prefix, sys.base_prefix, str(CHECKOUT))):
-            del sys.modules[name]
+    # a project's importer answers for its files as long as it stands here
     sys.meta_path[:] = [
         finder
         for finder in sys.meta_path
         if finder in finders or not type(finder).__module__.startswith("barca.")
     ]
+    temporary = str(tmp_path_factory.getbasetemp().parent)
+    for name, module in list(sys.modules.items()):
+        places = [getattr(module, "__file__", None), *list(getattr(module, "__path__", None) or ())]
+        if any(isinstance(place, str) and place.startswith(temporary) for place in places):
+            del sys.modules[name]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from multiprocessing.context import BaseContext
-    from multiprocessing.synchronize import RLock
+    from multiprocessing.synchronize import RLock as _Lock
 
 _PATCH = threading.Lock()
 
@@ -54,9 +54,9 @@ class _KeepsLocks(context.BaseContext):
 
     def __init__(self) -> None:
         super().__init__()
-        self._locks: list[RLock] = []
+        self._locks: list[_Lock] = []
 
-    def RLock(self) -> RLock:  # noqa: N802  # multiprocessing's name
+    def RLock(self) -> _Lock:  # noqa: N802  # multiprocessing's name
         lock = super().RLock()
         self._locks.append(lock)
         return lock

@@ -114,8 +114,9 @@ def _records(store: PackStore, pack: Pack, dimensions: Sequence[str]) -> pl.Data
         raise _not_tabular(pack, pack.keys[0], f"its results are stored as `{pack.format}`")
     records: list[dict[str, Any]] = []
     owners: list[int] = []
+    position = 0
     try:
-        for position, value in enumerate(read_objects(store, pack)):
+        for position, value in enumerate(read_objects(store, pack)):  # named in the error
             owners += [position] * len(rows := records_of(value))
             records += rows
     except NotATable as error:
