@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from barca import events
-from barca.errors import Cancelled
+from barca.errors import Cancelled, StoreError
 from barca.exec.attempts import next_attempt, split_begun
 from barca.exec.journal import Journal
 from barca.exec.queues import NodeQueue, Ready
@@ -85,7 +85,20 @@ class Runner:
                 remediation="run the same command again to compute the rest",
             ) from None
         self._journal.flush()
+        self._require_ended()
         return self._report(self._ports.clock.monotonic() - started)
+
+    def _require_ended(self) -> None:
+        """Refuse to call a run ended while keys wait for something that will not come."""
+        stuck = [node_id for node_id, queue in self._queues.items() if not queue.finished]
+        if stuck:
+            raise StoreError(
+                f"the run ended with keys of `{stuck[0]}` neither computed nor failed",
+                code="unfinished",
+                node=stuck[0],
+                remediation="this is a defect of barca; what was computed is kept, and --batch or a "
+                "selection may get past it",
+            )
 
     # --- admitting nodes ----------------------------------------------------------------------------
 
@@ -110,6 +123,7 @@ class Runner:
         """Make the queue wait for what its inputs still compute."""
         if queue.finished:
             return
+        awaited: set[NodeId] = set()
         for edge in queue.plan.node.edges:
             source = self._queues.get(edge.source)
             if source is None:
@@ -118,6 +132,9 @@ class Runner:
                     return
                 continue
             if edge.mode == "same_key":
+                if edge.source in awaited:  # two parameters of one source: it releases a key once
+                    continue
+                awaited.add(edge.source)
                 if (lost := source.without_result()).height:
                     queue.block(lost, edge.source)
                 if not source.finished:

@@ -12,7 +12,7 @@ import pytest
 
 from barca import asset, collect, partitions, partitions_from, sensor
 from barca import schemas as s
-from barca.errors import Cancelled
+from barca.errors import Cancelled, StoreError
 from barca.exec.run_ports import RunPorts
 from barca.exec.runner import Runner
 from barca.hashing import hash_text
@@ -342,6 +342,23 @@ def test_independent_branch_does_not_wait_for_a_slow_decision():
     planner.returned("source", {"x": "1"})
     run = Run(planner, "a", "other").go()
     assert {"source", "other"} <= set(run.executor.running[1])
+
+
+def test_two_parameters_of_one_source_wait_for_it_once():
+    @asset(partitions={"k": partitions(["1", "2"])})
+    def base(k: str) -> int: ...
+
+    @asset(partitions={"k": partitions(["1", "2"])}, inputs={"x": base, "y": base})
+    def both(k: str, x: int, y: int) -> int: ...
+
+    run = Run(Planner(graph_of(base, both)), "both").go()
+    assert {node: report.ran for node, report in run.report.nodes.items()} == {"base": 2, "both": 2}
+
+
+def test_a_run_never_ends_quietly_with_keys_left(monkeypatch):
+    monkeypatch.setattr("barca.exec.queues.NodeQueue.release", lambda queue, keys: None)
+    with pytest.raises(StoreError, match="keys of `b` neither computed nor failed"):
+        Run(batched(10, 20), "b").go()
 
 
 def test_weight_limits_what_runs_at_once():
