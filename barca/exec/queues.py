@@ -116,8 +116,18 @@ class NodeQueue:
             self._fragments = [pl.concat(self._fragments)]
         return self._fragments[0]
 
-    def wait_for(self, keys: pl.DataFrame) -> None:
-        """Keys of an input that have not ended: the same keys here wait for them."""
+    @property
+    def lost(self) -> bool:
+        """Whether the node has ended, and nothing may read it whole."""
+        return self.finished and self.incomplete
+
+    def follow(self, source: NodeQueue) -> None:
+        """Read an input key for key: wait for its keys that run, give up those without a result."""
+        if (without := source.without_result()).height:
+            self.block(without, source.plan.node.id)
+        if source.finished:
+            return
+        keys = source.unfinished()
         marked = lookup(self.waiting, keys.select(KEY, pl.lit(1, pl.Int64).alias("more")), ["more"])
         self.waiting = marked.with_columns((pl.col(_WAITS) + pl.col("more").fill_null(0)).alias(_WAITS)).drop(
             "more"

@@ -61,7 +61,6 @@ class RunReport:
         nodes: Per node of the cone.
         failure: The first failure, if any.
         elapsed_seconds: Wall time.
-        works: Calls and chunks of one-key calls that were made.
         warnings: For people.
     """
 
@@ -71,5 +70,4 @@ class RunReport:
     nodes: Mapping[NodeId, NodeReport]
     failure: Failure | None
     elapsed_seconds: float
-    works: int
     warnings: Sequence[str] = field(default_factory=tuple)

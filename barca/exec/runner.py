@@ -61,7 +61,6 @@ class Runner:
         self._numbers = itertools.count(1)
         self._ticket = itertools.count()
         self._weight = 0
-        self._works = 0
 
     def run(self) -> RunReport:
         """Run until nothing can start any more.
@@ -123,27 +122,18 @@ class Runner:
         """Make the queue wait for what its inputs still compute."""
         if queue.finished:
             return
-        awaited: set[NodeId] = set()
-        for edge in queue.plan.node.edges:
-            source = self._queues.get(edge.source)
-            if source is None:
-                if edge.source in self._skipped:
-                    self._skip(queue, edge.source)
-                    return
-                continue
-            if edge.mode == "same_key":
-                if edge.source in awaited:  # two parameters of one source: it releases a key once
-                    continue
-                awaited.add(edge.source)
-                if (lost := source.without_result()).height:
-                    queue.block(lost, edge.source)
-                if not source.finished:
-                    queue.wait_for(source.unfinished())
-            elif not source.finished:
-                queue.gates.add(edge.source)
-            elif source.incomplete:
-                self._skip(queue, edge.source)
+        # two parameters of one source are one reason to wait: it releases a key once
+        for source_id, by_key in dict.fromkeys(
+            (edge.source, edge.mode == "same_key") for edge in queue.plan.node.edges
+        ):
+            source = self._queues.get(source_id)
+            if source_id in self._skipped or (source is not None and not by_key and source.lost):
+                self._skip(queue, source_id)
                 return
+            if source is not None and by_key:
+                queue.follow(source)
+            elif source is not None and not source.finished:
+                queue.gates.add(source_id)
         queue.promote()
 
     def _skip(self, queue: NodeQueue, source: NodeId) -> None:
@@ -226,7 +216,6 @@ class Runner:
         )
         queue.in_flight += 1
         self._weight += weight
-        self._works += 1
         self._ports.executor.submit(work)
         self._journal.tell(events.WorkStarted(node.id, work.id, work.keys.height))
 
@@ -397,7 +386,6 @@ class Runner:
             nodes=nodes,
             failure=self._journal.failure,
             elapsed_seconds=elapsed_seconds,
-            works=self._works,
             warnings=self._journal.warnings,
         )
 
