@@ -109,6 +109,10 @@ class PackStore(Protocol):
         """Delete packs; those already gone are passed over."""
         ...
 
+    def sweep(self) -> int:
+        """Remove what killed writers left under staging names; returns how many files."""
+        ...
+
     def listing(self) -> pl.DataFrame:
         """Every pack: `path: String, size_bytes: Int64, modified_at: Datetime(us, UTC)`."""
         ...

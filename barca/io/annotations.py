@@ -12,9 +12,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 TableForm: TypeAlias = Literal["polars", "lazy", "arrow", "dataset", "pandas", "duckdb"]
 
-LAZY_FORMS: Final[frozenset[TableForm]] = frozenset(("lazy", "dataset", "duckdb"))
-"""Forms that stand for one table over many keys."""
-
 _FORMS: Final[dict[tuple[str, str], TableForm]] = {
     ("polars", "DataFrame"): "polars",
     ("polars", "LazyFrame"): "lazy",

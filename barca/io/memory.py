@@ -196,6 +196,10 @@ class MemoryPackStore:
             check_path(path)
             self.packs.pop(path, None)
 
+    def sweep(self) -> int:
+        """Nothing is staged in memory: 0."""
+        return 0
+
     def listing(self) -> pl.DataFrame:
         """Every pack, sorted by path, as a frame of `PACK_LISTING`."""
         rows = {

@@ -13,6 +13,7 @@ from barca.discovery import discover, evaluate_partitions, function_ref, graph_o
 from barca.errors import LoadError, UsageError
 from barca.fingerprint import Fingerprinter
 from barca.graph import short_name
+from barca.io.annotations import return_annotation
 from barca.io.fragments import read_keyed, scan_fragments
 from barca.io.ledger import DeltaLedger
 from barca.io.logs import read_logs
@@ -333,7 +334,10 @@ class Project:
 
     def _read_values(self, node_id: NodeId, held: pl.DataFrame) -> dict[str, Any]:
         node = self.graph.nodes[node_id]
-        return read_values(self._store, held, _annotation(node.definition), node.dimensions)
+        # what a batch function returns says nothing of one key's value
+        batched = node.definition.batch is not None
+        annotation = None if batched else return_annotation(node.definition.function)
+        return read_values(self._store, held, annotation, node.dimensions)
 
 
 def _ids(graph: Graph) -> dict[int, NodeId]:
@@ -362,18 +366,6 @@ def _require_tasks(graph: Graph, targets: Sequence[NodeId]) -> None:
 
 def _article(kind: str) -> str:
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
-
-
-def _annotation(definition: Definition[..., Any]) -> Any:
-    """What the function says it returns; a batch function speaks of its call, not of a key."""
-    from typing import get_type_hints
-
-    if definition.batch is not None:
-        return None
-    try:
-        return get_type_hints(definition.function).get("return")
-    except Exception:  # an annotation that cannot be evaluated says nothing
-        return None
 
 
 def _key_of(shown: str, dimensions: Sequence[str]) -> str:

@@ -220,11 +220,12 @@ class _Ended:
 
 
 def _maintain(running: Running) -> None:
-    """Keep the ledger small; a run that has ended does not fail for it."""
+    """Keep the ledger small and the store free of leftovers; a run that has ended does not fail for it."""
     try:
+        running.store.sweep()
         running.ledger.maintain(MAINTENANCE_SECONDS)
-    except LedgerError as error:
-        running.tell(events.Warned(f"the ledger could not be tidied: {error.message}"))
+    except (LedgerError, OSError) as error:
+        running.tell(events.Warned(f"the store could not be tidied: {error}"))
 
 
 def counts_of(report: RunReport | None) -> dict[str, int]:

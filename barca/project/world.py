@@ -15,7 +15,7 @@ from barca.plan.batching import effective_batch
 from barca.plan.build import build_plan, rows_of, sources_to_load
 from barca.plan.inputs import PlanInputs
 from barca.plan.needs import packs_read
-from barca.schemas import KEY, MATERIALIZATIONS, NEEDED, RUN_HASH, STATE, dimension, empty
+from barca.schemas import KEY, MATERIALIZATIONS, NEEDED, PATH, RUN_HASH, STATE, dimension, empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -100,11 +100,11 @@ class World:
     def plan(self, inputs: PlanInputs, previous: Plan | None = None) -> Plan:
         """A plan with every stored source it awaits read, every pack it reads looked at.
 
+        A pack that cannot be read makes its keys run.
+
         Args:
             inputs: The frozen inputs.
             previous: An earlier plan of the same run.
-
-        A pack that cannot be read makes its keys run.
         """
         plan = build_plan(inputs, previous)
         while True:
@@ -124,18 +124,20 @@ class World:
         return self.plan(again, previous)
 
     def _lies_in(self, node_id: NodeId, plan: Plan, bad: Sequence[str]) -> bool:
-        return bool(rows_of(node_id, plan.inputs).get_column("path").is_in(list(bad)).any())
+        return bool(rows_of(node_id, plan.inputs).get_column(PATH).is_in(list(bad)).any())
 
     def _thaw(self, plan: Plan) -> PlanInputs | None:
         """The inputs with what the plan asks for, or `None` when it asks for nothing."""
         inputs = plan.inputs
         sources = sources_to_load(plan)
         if sources:
-            bad = set(self.store.probe(sorted({path for row in sources.values() for path in row["path"]})))
+            bad = set(
+                self.store.probe(sorted({path for row in sources.values() for path in row.get_column(PATH)}))
+            )
             keyed = {
                 node_id: self.read_keyed(self.store, row)
                 for node_id, row in sources.items()
-                if row.item(0, "path") not in bad
+                if row.item(0, PATH) not in bad
             }
             if bad - inputs.missing:
                 inputs = replace(inputs, missing=inputs.missing | bad)

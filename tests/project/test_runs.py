@@ -1,6 +1,8 @@
 """Whole runs of small projects through the facade: what runs, what is served, what is returned."""
 
 import json
+import os
+import time
 
 import polars as pl
 import pytest
@@ -8,6 +10,7 @@ from polars.testing import assert_frame_equal
 
 from barca import BarcaError
 from barca.errors import LoadError, SelectionError, UsageError
+from barca.io.storage import STAGING_PREFIX
 
 CHAIN = """
     import json, pathlib
@@ -445,6 +448,35 @@ def test_environment_change_runs_only_what_declares_it(project):
         "pipeline.py:c": "ran",
     }
     assert project.open(env="prod").get("b").value == "full!"
+
+
+def test_a_run_sweeps_what_killed_writers_left(chain):
+    chain.ran("scored")
+    packs = chain.root / ".barca/artifacts"
+    folder = next(path for path in packs.iterdir() if "scored" in path.name)
+    left, fresh = (folder / f"{STAGING_PREFIX}999999999-{name}" for name in ("old", "new"))
+    for file in (left, fresh):
+        file.write_bytes(b"half a pack")
+    hours_ago = time.time() - 7200
+    os.utime(left, (hours_ago, hours_ago))
+    assert chain.ran("scored") == {"versions": 1}
+    assert (left.exists(), fresh.exists()) == (False, True)
+
+
+def test_two_parameters_of_one_source(project):
+    project.write(
+        "pipeline.py",
+        """
+        from barca import asset, partitions
+
+        @asset(partitions={"k": partitions(["1", "2"])})
+        def base(k: str) -> int: return int(k)
+
+        @asset(partitions={"k": partitions(["1", "2"])}, inputs={"x": base, "y": base})
+        def both(k: str, x: int, y: int) -> int: return x + y
+        """,
+    )
+    assert project.get("both").value == {"k=1": 2, "k=2": 4}
 
 
 def test_two_dimensions_everywhere(project):
