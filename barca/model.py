@@ -374,12 +374,14 @@ class WorkerDied:
         begun: Keys of the one-key calls that were begun, in order; the last was running. `None` for a
             batched call. An empty tuple: it died before the first.
         elapsed_seconds: Until it was noticed.
+        finished: What the one-key calls that had ended came to, as far as it could be kept.
     """
 
     reason: str
     timed_out: bool
     begun: tuple[str, ...] | None
     elapsed_seconds: float
+    finished: WorkResult | None = None
 
 
 def with_sinks(definition: Definition[P, R_co], sinks: Iterable[SinkSpec]) -> Definition[P, R_co]:

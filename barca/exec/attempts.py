@@ -54,12 +54,10 @@ def next_attempt(
     return Next(given_up=True)
 
 
-def split_begun(keys: pl.DataFrame, begun: tuple[str, ...]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """One-key calls of a worker that died: the key it was on, and the others, which run again.
+def died_on(keys: pl.DataFrame, begun: tuple[str, ...]) -> pl.DataFrame:
+    """The key that a worker of one-key calls was on when it died.
 
     A worker that died before its first key is taken to have died on it, so that one that always dies
     comes to an end.
     """
-    culprit = begun[-1] if begun else keys.item(0, KEY)
-    own = keys.get_column(KEY) == culprit
-    return keys.filter(own), keys.filter(~own)
+    return keys.filter(keys.get_column(KEY) == (begun[-1] if begun else keys.item(0, KEY)))

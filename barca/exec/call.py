@@ -25,11 +25,12 @@ from barca.partitions import display_text
 from barca.schemas import FRAGMENTS, KEY, empty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from barca.exec.capture import Recorder
     from barca.exec.progress import Progress
+    from barca.exec.spill import Spill
     from barca.model import Definition, FunctionRef, Work
     from barca.ports import PackStore
 
@@ -54,6 +55,7 @@ def execute(
     *,
     quiet: bool = False,
     progress: Progress | None = None,
+    spill: Spill | None = None,
     interruptible: bool = False,
 ) -> WorkResult:
     """Run a work and store what it computes.
@@ -66,6 +68,7 @@ def execute(
         quiet: Whether printed lines are only recorded, not shown on stderr.
         progress: Told which key is begun. Whoever reads it enforces timeouts; without it they are
             enforced here, as far as `Alarm` can.
+        spill: Keeps what one-key calls came to, for `recover`, until they are stored.
         interruptible: Whether a `KeyboardInterrupt` is the user's Ctrl-C, rather than a step's failure.
 
     Raises:
@@ -73,7 +76,7 @@ def execute(
     """
     reset_peak()
     started = time.perf_counter()
-    call = _Call(work, store, interruptible=interruptible, progress=progress)
+    call = _Call(work, store, interruptible=interruptible, progress=progress, spill=spill)
     with (
         recording(work.node, work.run_id, log_dir, quiet=quiet) as recorder,
         surroundings(work.env, work.engine),
@@ -87,6 +90,26 @@ def execute(
     return result
 
 
+def recover(
+    work: Work,
+    store: PackStore,
+    load: Callable[[FunctionRef], Definition[..., Any]],
+    finished: Iterable[tuple[Any, float]],
+) -> WorkResult:
+    """Store what one-key calls came to in a process that died, without calling anything.
+
+    Args:
+        work: What that process ran.
+        store: Receives results.
+        load: Loads the function, and with it the classes of what it returned.
+        finished: What the first calls of the work came to, and their seconds; see `Spill.keep`.
+    """
+    started = time.perf_counter()
+    call = _Call(work, store, interruptible=False, progress=None, spill=None)
+    call.recover(load, finished)
+    return call.result(time.perf_counter() - started)
+
+
 def failed_result(work: Work, failure: Failure, *, elapsed_seconds: float = 0.0) -> WorkResult:
     """The result of a work whose every key failed for one reason."""
     keys = work.keys.get_column(KEY).to_list()
@@ -98,11 +121,18 @@ class _Call:
     """One work on its way through a worker."""
 
     def __init__(
-        self, work: Work, store: PackStore, *, interruptible: bool, progress: Progress | None
+        self,
+        work: Work,
+        store: PackStore,
+        *,
+        interruptible: bool,
+        progress: Progress | None,
+        spill: Spill | None,
     ) -> None:
         self._work = work
         self._store = store
         self._progress = progress
+        self._spill = spill
         self._interruption: tuple[type[BaseException], ...] = (KeyboardInterrupt,) if interruptible else ()
         self._keys: list[str] = work.keys.get_column(KEY).to_list()
         self._begun: list[str] = self._keys
@@ -127,6 +157,23 @@ class _Call:
             self._begun = []
         except BaseException as error:
             self._fail_all(describe(error))
+
+    def recover(
+        self, load: Callable[[FunctionRef], Definition[..., Any]], finished: Iterable[tuple[Any, float]]
+    ) -> None:
+        """Store what was returned elsewhere; whatever fails leaves all of it to be called again."""
+        self._begun = []
+        self._elapsed = elapsed = list[float]()
+        values: list[tuple[str, Any]] = []
+        try:
+            load(self._work.function)
+            for key, (came, seconds) in zip(self._keys, finished, strict=False):
+                self._came(key, came, values)
+                self._begun.append(key)
+                elapsed.append(seconds)
+            self._store_values(values)
+        except BaseException:
+            self._begun, self._elapsed = [], 0.0
 
     def result(self, elapsed_seconds: float) -> WorkResult:
         """The outcome of every key that was begun."""
@@ -197,18 +244,21 @@ class _Call:
         self._begun = []
         deadline = time.perf_counter() + (self._work.budget_seconds or float("inf"))
         begin = self._progress.begin if self._progress is not None else None
+        came: Any = None
         try:
             for index, (key, row) in enumerate(zip(self._keys, rows, strict=True)):
                 started = time.perf_counter()
-                if started > deadline and index:
+                if index and (started > deadline or not self._kept(came, elapsed[-1])):
                     break
                 if begin is not None:
                     begin(index)
-                if key not in self._failures:
+                came = self._failures.get(key)
+                if came is None:
                     recorder.key = key
-                    self._call_one(key, function, dict(zip(names, row, strict=True)), values, alarm)
+                    came = self._call_one(function, dict(zip(names, row, strict=True)), alarm)
                     if recorder.open_line:
                         end_lines()
+                    self._came(key, came, values)
                 self._begun.append(key)
                 elapsed.append(time.perf_counter() - started)
         except self._interruption:
@@ -217,22 +267,15 @@ class _Call:
         self._untimed(len(self._begun) - 1)
         self._store_values(values)
 
-    def _call_one(
-        self,
-        key: str,
-        function: Callable[..., Any],
-        arguments: dict[str, Any],
-        values: list[tuple[str, Any]],
-        alarm: Alarm,
-    ) -> None:
+    def _call_one(self, function: Callable[..., Any], arguments: dict[str, Any], alarm: Alarm) -> Any:
+        """What one call returned, a table as a frame, or its `Failure`."""
         try:
             if alarm.active:
                 alarm.start()
             value = function(**arguments)
             kind = type(value)
             if kind is Failed:
-                self._failures[key] = Failure("Failed", value.reason)
-                return
+                return Failure("Failed", value.reason)
             if kind not in _SETTLED and is_table(value):
                 value = to_frame(value, self._work.engine)
             if alarm.active:
@@ -240,12 +283,21 @@ class _Call:
         except self._interruption:
             raise
         except BaseException as error:
-            self._failures[key] = describe(error)
+            return describe(error)
         else:
-            values.append((key, value))
+            return value
         finally:
             if alarm.active:
                 alarm.stop()
+
+    def _kept(self, came: Any, elapsed_seconds: float) -> bool:
+        return self._spill is None or self._spill.keep(came, elapsed_seconds)
+
+    def _came(self, key: str, came: Any, values: list[tuple[str, Any]]) -> None:
+        if type(came) is Failure:
+            self._failures[key] = came
+        else:
+            values.append((key, came))
 
     def _store_values(self, values: list[tuple[str, Any]]) -> None:
         if not values:

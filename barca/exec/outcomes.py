@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from barca.exec.boundary import Failure
 from barca.schemas import (
     ATTEMPTS,
     ELAPSED_SECONDS,
@@ -20,7 +21,7 @@ from barca.schemas import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from barca.exec.boundary import Failure
+    from barca.model import WorkerDied
 
 
 def outcome_rows(
@@ -51,6 +52,23 @@ def outcome_rows(
     return frame.join(told, on=KEY, how="left", maintain_order="left").select(
         pl.col(name).fill_null("success") if name == STATUS else pl.col(name) for name in OUTCOMES
     )
+
+
+def death_rows(keys: pl.DataFrame, death: WorkerDied, attempt: int) -> pl.DataFrame:
+    """Rows of `schemas.OUTCOMES` for keys whose worker died on them.
+
+    Args:
+        keys: Frame with a `key` column.
+        death: How it ended.
+        attempt: Which attempt it was.
+    """
+    failure = (
+        Failure("TimeoutError", death.reason)
+        if death.timed_out
+        else Failure("WorkerDied", f"the worker {death.reason}")
+    )
+    names = keys.get_column(KEY).to_list()
+    return outcome_rows(names, dict.fromkeys(names, failure), death.elapsed_seconds, attempt)
 
 
 def _failure_rows(failures: Mapping[str, Failure]) -> pl.DataFrame:

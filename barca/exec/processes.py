@@ -12,6 +12,7 @@ from collections import deque
 from concurrent.futures import FIRST_COMPLETED, CancelledError
 from concurrent.futures import wait as wait_for_futures
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,13 +50,19 @@ class ProcessPending:
         self.progress = progress
         self.started = time.monotonic()
         self.future: Future[bytes] | None = None
+        self.spill = progress.with_suffix(".spill")
         self.cancelled = False
         self.sent = 0
         self.lost_since: float | None = None
+        self.death: WorkerDied | None = None  # then another worker stores what its calls came to
 
     def cancel(self) -> None:
         """Stop it, even while it runs: its worker is ended."""
         self.cancelled = True
+        self.stop()
+
+    def stop(self) -> None:
+        """End its worker."""
         if self.future is not None:
             self.future.cancel()
 
@@ -183,15 +190,20 @@ class ProcessExecutor:
                 self._running.append(pending)
 
     def _send(self, pending: ProcessPending) -> None:
-        from barca.exec.worker import run
+        from barca.exec.worker import recover, run
 
         pending.sent += 1
         pending.started = time.monotonic()
-        args = (pending.payload, str(pending.progress))
         if not self._pool.active:  # an idle worker that is killed takes a pebble pool with it
             self._stop_pool()
             self.start()
-        pending.future = self._pool.schedule(run, args=args)
+        spill = str(pending.spill)
+        if pending.death is not None:
+            finished = len(pending.death.begun or ()) - 1
+            pending.future = self._pool.schedule(recover, args=(pending.payload, spill, finished))
+        else:
+            args = (pending.payload, str(pending.progress), spill)
+            pending.future = self._pool.schedule(run, args=args)
 
     # --- what ended ---------------------------------------------------------------------------------
 
@@ -211,11 +223,13 @@ class ProcessExecutor:
                 if answer is None:
                     self._running.append(pending)
                     continue
-                pending.cancel()
+                pending.stop()
+            answer = _settled(pending, answer)
             if answer is None and not pending.cancelled:
                 self._queue.appendleft(pending)
                 continue
             pending.progress.unlink(missing_ok=True)
+            pending.spill.unlink(missing_ok=True)
             if answer is not None:
                 ended.append((pending, answer))
         return ended
@@ -231,6 +245,8 @@ class ProcessExecutor:
         except ProcessExpired as expired:
             return self._death(pending, _ending(expired.exitcode), seen)
         except (Exception, CancelledError) as error:
+            if pending.death is not None:
+                return pending.death
             if self._pool.active:  # our own code failed in the worker
                 return failed_result(pending.work, describe(error))
             if seen is None and pending.sent < BROKEN_POOLS:
@@ -241,7 +257,7 @@ class ProcessExecutor:
     def _overdue(self, pending: ProcessPending) -> WorkerDied | None:
         """The end of a work that is past its timeout, or whose process is gone without pebble noticing."""
         seen = read_progress(pending.progress)
-        if seen is None:
+        if seen is None or pending.death is not None:
             return None
         now = time.monotonic()
         limit = pending.work.timeout_seconds
@@ -280,6 +296,18 @@ class ProcessExecutor:
             if hasattr(os, "killpg"):
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(group, signal.SIGKILL)
+
+
+def _settled(
+    pending: ProcessPending, answer: WorkResult | WorkerDied | None
+) -> WorkResult | WorkerDied | None:
+    """What a work came to; `None` to send it again, also to have stored what ended before its worker did."""
+    if pending.death is not None:
+        return answer and replace(pending.death, finished=answer if isinstance(answer, WorkResult) else None)
+    if isinstance(answer, WorkerDied) and len(answer.begun or ()) > 1:
+        pending.death = answer
+        return None
+    return answer
 
 
 def _ending(exit_code: int) -> str:

@@ -10,21 +10,13 @@ import polars as pl
 
 from barca import events
 from barca.errors import Cancelled, StoreError
-from barca.exec.attempts import next_attempt, split_begun
+from barca.exec.attempts import died_on, next_attempt
 from barca.exec.journal import Journal
+from barca.exec.outcomes import death_rows
 from barca.exec.queues import NodeQueue, Ready
 from barca.exec.report import NodeReport, RunReport
 from barca.model import WorkerDied
-from barca.schemas import (
-    ATTEMPTS,
-    ELAPSED_SECONDS,
-    ERROR_MESSAGE,
-    ERROR_TYPE,
-    KEY,
-    OUTCOMES,
-    STATUS,
-    TRACEBACK,
-)
+from barca.schemas import ATTEMPTS, ELAPSED_SECONDS, KEY, STATUS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -234,43 +226,39 @@ class Runner:
             self._finish(queue)
 
     def _answered(self, queue: NodeQueue, work: Work, result: WorkResult) -> None:
-        outcomes = result.outcomes.with_columns(pl.lit(work.attempt, pl.Int64).alias(ATTEMPTS))
-        failed = outcomes.filter(pl.col(STATUS) != "success")
         if not queue.batched:
-            self._hand_back(queue, work, outcomes)
-        self._store(queue, work, outcomes.filter(pl.col(STATUS) == "success"), result.fragments)
-        status = "failed" if failed.height else "success"
+            self._hand_back(queue, work, result.outcomes)
+        status = "success" if (result.outcomes.get_column(STATUS) == "success").all() else "failed"
         self._journal.called(work, result, status, result.elapsed_seconds)
-        if failed.height:
-            self._failed(queue, work, failed, whole=result.raised)
-
-    def _hand_back(self, queue: NodeQueue, work: Work, outcomes: pl.DataFrame) -> None:
-        """Queue again what a chunk did not begin, and learn how long the function takes for a key."""
-        if outcomes.height:
-            # reading and packing are done once for the chunk, so they don't count
-            queue.seconds_per_key = float(outcomes.get_column(ELAPSED_SECONDS).sum()) / outcomes.height
-        if outcomes.height < work.keys.height:
-            rest = work.keys.join(outcomes.select(KEY), on=KEY, how="anti", maintain_order="left")
-            queue.add([Ready(rest, work.attempt)], first=True)
+        self._take(queue, work, result)
 
     def _died(self, queue: NodeQueue, work: Work, death: WorkerDied) -> None:
-        keys = work.keys
+        keys = work.keys if death.begun is None else died_on(work.keys, death.begun)
+        failed = death_rows(keys, death, work.attempt)
         if death.begun is not None:
-            keys, others = split_begun(work.keys, death.begun)
-            queue.add([Ready(others, work.attempt)], first=True)
-        failed = keys.select(
-            KEY,
-            pl.lit("failed").alias(STATUS),
-            pl.lit("TimeoutError" if death.timed_out else "WorkerDied").alias(ERROR_TYPE),
-            pl.lit(f"the worker {death.reason}" if not death.timed_out else death.reason).alias(
-                ERROR_MESSAGE
-            ),
-            pl.lit(None, pl.String).alias(TRACEBACK),
-            pl.lit(work.attempt, pl.Int64).alias(ATTEMPTS),
-            pl.lit(death.elapsed_seconds, pl.Float64).alias(ELAPSED_SECONDS),
-        ).select(list(OUTCOMES))
+            finished = [death.finished.outcomes] if death.finished is not None else []
+            self._hand_back(queue, work, pl.concat([*finished, failed]))
         self._journal.called(work, None, "failed", death.elapsed_seconds)
+        if death.finished is not None:
+            self._take(queue, work, death.finished)
         self._failed(queue, work, failed, whole=queue.batched)
+
+    def _hand_back(self, queue: NodeQueue, work: Work, ended: pl.DataFrame) -> None:
+        """Queue again the one-key calls of a chunk that have not ended."""
+        if ended.height < work.keys.height:
+            rest = work.keys.join(ended.select(KEY), on=KEY, how="anti", maintain_order="left")
+            queue.add([Ready(rest, work.attempt)], first=True)
+
+    def _take(self, queue: NodeQueue, work: Work, result: WorkResult) -> None:
+        """Keep what succeeded and see to what failed; learn how long the function takes for a key."""
+        outcomes = result.outcomes.with_columns(pl.lit(work.attempt, pl.Int64).alias(ATTEMPTS))
+        if outcomes.height and not queue.batched:
+            # reading and packing are done once for the chunk, so they don't count
+            queue.seconds_per_key = float(outcomes.get_column(ELAPSED_SECONDS).sum()) / outcomes.height
+        self._store(queue, work, outcomes.filter(pl.col(STATUS) == "success"), result.fragments)
+        failed = outcomes.filter(pl.col(STATUS) != "success")
+        if failed.height:
+            self._failed(queue, work, failed, whole=result.raised)
 
     def _store(self, queue: NodeQueue, work: Work, outcomes: pl.DataFrame, fragments: pl.DataFrame) -> None:
         if outcomes.is_empty():

@@ -5,6 +5,7 @@ No Polars at module level: the variables that Polars reads when it is imported a
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import shutil
@@ -96,26 +97,45 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def run(payload: bytes, progress_path: str) -> bytes:
+def run(payload: bytes, progress_path: str, spill_path: str) -> bytes:
     """Run a pickled `Work`; returns its pickled `WorkResult`."""
     from barca.exec.call import execute
     from barca.exec.progress import Progress
+    from barca.exec.spill import Spill
     from barca.exec.wire import from_bytes, to_bytes
 
     _progress_directories.add(Path(progress_path).parent)
     progress = Progress(Path(progress_path))
     try:
-        tools = _tools[0]
-        if isinstance(tools, BaseException):
-            raise tools
-        result = execute(
-            from_bytes(payload),
-            tools.store,
-            tools.load,
-            tools.log_dir,
-            quiet=tools.quiet,
-            progress=progress,
-        )
+        tools = _ready_tools()
+        with Spill(Path(spill_path)) as spill:
+            result = execute(
+                from_bytes(payload),
+                tools.store,
+                tools.load,
+                tools.log_dir,
+                quiet=tools.quiet,
+                progress=progress,
+                spill=spill,
+            )
         return to_bytes(result)
     finally:
         progress.close()
+
+
+def recover(payload: bytes, spill_path: str, count: int) -> bytes:
+    """Store what the first `count` calls of a pickled `Work` came to; returns its pickled `WorkResult`."""
+    from barca.exec.call import recover
+    from barca.exec.spill import read_spill
+    from barca.exec.wire import from_bytes, to_bytes
+
+    tools = _ready_tools()
+    finished = itertools.islice(read_spill(Path(spill_path)), count)
+    return to_bytes(recover(from_bytes(payload), tools.store, tools.load, finished))
+
+
+def _ready_tools() -> Tools:
+    tools = _tools[0]
+    if isinstance(tools, BaseException):
+        raise tools
+    return tools
