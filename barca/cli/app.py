@@ -9,6 +9,7 @@ import typer
 
 from barca.cli import about, computing, looking_back, viewing
 from barca.cli.output import mode_of, report, show_version
+from barca.cli.parsing import Command, Group
 from barca.errors import BarcaError, Cancelled, StoreError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -19,20 +20,21 @@ CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="barca",
+    cls=Group,
     rich_markup_mode=None,
     no_args_is_help=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("get")(computing.get)
-app.command("run")(computing.run)
-app.command("plan")(viewing.plan)
-app.command("list")(viewing.list_nodes)
-app.command("status")(viewing.status)
-app.command("history")(looking_back.history)
-app.command("logs")(looking_back.logs)
-app.command("docs")(about.docs)
-app.command("version")(about.version)
+app.command("get", cls=Command)(computing.get)
+app.command("run", cls=Command)(computing.run)
+app.command("plan", cls=Command)(viewing.plan)
+app.command("list", cls=Command)(viewing.list_nodes)
+app.command("status", cls=Command)(viewing.status)
+app.command("history", cls=Command)(looking_back.history)
+app.command("logs", cls=Command)(looking_back.logs)
+app.command("docs", cls=Command)(about.docs)
+app.command("version", cls=Command)(about.version)
 
 
 def _show_version(wanted: bool) -> None:

@@ -163,7 +163,7 @@ def _grouping(text: str, value: str) -> int | str:
     )
 
 
-# --- closed sets and fields -------------------------------------------------------------------------
+# --- closed sets, numbers and fields ----------------------------------------------------------------
 
 
 def one_of(option: str, given: str, valid: Collection[str]) -> str:
@@ -175,6 +175,19 @@ def one_of(option: str, given: str, valid: Collection[str]) -> str:
     if given not in valid:
         raise UsageError(f"{option} `{given}` is unknown", remediation=did_you_mean(given, valid))
     return given
+
+
+def whole_number(option: str, given: str) -> int:
+    """A whole number of at least 1.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if not (given.isascii() and given.isdigit() and int(given) > 0):
+        raise UsageError(
+            f"{option} `{given}` is not a whole number of at least 1", remediation=f"write {option} 20"
+        )
+    return int(given)
 
 
 def several_of(option: str, text: str | None, valid: Collection[str]) -> list[str] | None:

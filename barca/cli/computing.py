@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from barca.cli import options as opt
-from barca.cli.arguments import names, parse_batch, parse_partition, pick, several_of, split_positionals
+from barca.cli.arguments import (
+    names,
+    one_of,
+    parse_batch,
+    parse_partition,
+    pick,
+    several_of,
+    split_positionals,
+)
 from barca.cli.output import (
     Mode,
     choose_mode,
@@ -92,7 +100,7 @@ def get(
         mode=choose_mode(as_json=as_json, pretty=pretty),
         output=_output(output, dry_run=dry_run),
         fields=_fields(fields, dry_run=dry_run),
-        executor=executor,
+        executor=executor and one_of("--executor", executor, opt.EXECUTORS),
         env=env,
     )
     return _dry_run(request) if dry_run else _compute("get", request)
@@ -124,7 +132,7 @@ def run(
         mode=choose_mode(as_json=as_json, pretty=pretty),
         output=_output(output, dry_run=dry_run),
         fields=_fields(fields, dry_run=dry_run),
-        executor=executor,
+        executor=executor and one_of("--executor", executor, opt.EXECUTORS),
         env=env,
     )
     return _dry_run(request) if dry_run else _compute("run", request)
@@ -159,7 +167,7 @@ def _output(output: str | None, *, dry_run: bool) -> str | None:
             "-o says what to print of a result, and a dry run has none",
             remediation="leave out -o or --dry-run",
         )
-    return output
+    return output and one_of("-o", output, opt.OUTPUTS)
 
 
 def _fields(fields: str | None, *, dry_run: bool) -> list[str] | None:

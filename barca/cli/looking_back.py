@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from barca.cli import options as opt
-from barca.cli.arguments import one_of
+from barca.cli.arguments import one_of, whole_number
 from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view, terminal_width, write
 from barca.cli.session import open_project, stdout_kept
 from barca.errors import UsageError
 
+STREAMS = ("stdout", "stderr")
 RUN_STATUSES = ("running", "success", "failed", "cancelled", "interrupted")
 
 RunId = Annotated[str | None, typer.Argument(metavar="[RUN_ID]", help="A run, as history lists it.")]
@@ -44,7 +45,7 @@ def history(
         "status": one_of("--status", status, RUN_STATUSES) if status else None,
     }
     if limit or everything:
-        narrowing["limit"] = None if everything else limit
+        narrowing["limit"] = None if everything else whole_number("--limit", limit or "")
     found = open_project().history(run_id, **narrowing)
     if mode == "json":
         emit_json(found)
@@ -61,13 +62,20 @@ def logs(
         typer.Option("--step", metavar="NODE|NODE[KEY]", help="Only this node, or this key of it."),
     ] = None,
     stream: Annotated[
-        Literal["stdout", "stderr"] | None, typer.Option("--stream", help="Only this stream.")
+        str | None,
+        typer.Option(
+            "--stream",
+            metavar="|".join(STREAMS),
+            help="Only this stream.",
+            autocompletion=opt.choices(*STREAMS),
+        ),
     ] = None,
     as_json: opt.Json = False,
     pretty: opt.Pretty = False,
 ) -> None:
     """Show what steps printed, in the last run or the one named."""
     mode = choose_mode(as_json=as_json, pretty=pretty)
+    stream = stream and one_of("--stream", stream, STREAMS)
     with stdout_kept():
         lines = open_project().logs(run_id, step=step, stream=stream)
     if mode == "json":

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OUTPUTS = ("path", "value")
+EXECUTORS = ("inline", "processes")
+
+
+def choices(*names: str) -> Callable[[], list[str]]:
+    """What a shell offers for an option that takes one of these names."""
+    return lambda: list(names)
+
 
 Words = Annotated[
     list[str] | None,
@@ -50,19 +62,32 @@ Env = Annotated[
     typer.Option("--env", metavar="NAME", help="Environment of barca.toml to run in.", show_default=False),
 ]
 Output = Annotated[
-    Literal["path", "value"] | None,
+    str | None,
     typer.Option(
-        "-o", "--output", help="Print one path per key, or the values themselves.", show_default=False
+        "-o",
+        "--output",
+        metavar="|".join(OUTPUTS),
+        help="Print one path per key, or the values themselves.",
+        show_default=False,
+        autocompletion=choices(*OUTPUTS),
     ),
 ]
 Fields = Annotated[
     str | None, typer.Option("--fields", metavar="A,B", help="Only these fields.", show_default=False)
 ]
 ExecutorName = Annotated[
-    Literal["inline", "processes"] | None,
-    typer.Option("--executor", help="Where steps run.", show_default=False),
+    str | None,
+    typer.Option(
+        "--executor",
+        metavar="|".join(EXECUTORS),
+        help="Where steps run.",
+        show_default=False,
+        autocompletion=choices(*EXECUTORS),
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON, even in a terminal.")]
 Pretty = Annotated[bool, typer.Option("--pretty", help="Tables, even in a pipe.")]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.", show_default=False)]
+Limit = Annotated[
+    str | None, typer.Option("--limit", metavar="N", help="At most so many.", show_default=False)
+]
 All = Annotated[bool, typer.Option("--all", help="However many there are.")]

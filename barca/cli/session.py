@@ -38,14 +38,17 @@ def listening() -> Iterator[ProgressListener]:
     from barca.render.progress import ProgressListener
 
     if not sys.stderr.isatty() or os.name != "posix":
-        with ProgressListener(console(sys.stderr)) as listener, stdout_kept():
+        with (
+            ProgressListener(lambda: console(sys.stderr), live=sys.stderr.isatty()) as listener,
+            stdout_kept(),
+        ):
             yield listener
         return
     sys.stderr.flush()
     descriptor = sys.stderr.fileno()
     with (
         os.fdopen(os.dup(descriptor), "w", encoding="utf-8", errors="backslashreplace") as terminal,
-        ProgressListener(console(terminal)) as listener,
+        ProgressListener(lambda: console(terminal), live=True) as listener,
         _diverted(descriptor, listener.line),
         stdout_kept(),
     ):

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from barca.cli import options as opt
-from barca.cli.arguments import files, parse_batch, parse_partition, pick, several_of, split_positionals
+from barca.cli.arguments import (
+    files,
+    parse_batch,
+    parse_partition,
+    pick,
+    several_of,
+    split_positionals,
+    whole_number,
+)
 from barca.cli.output import choose_mode, emit_json, emit_view, terminal_width
 from barca.cli.session import listening, open_project, stdout_kept
 
@@ -81,11 +89,11 @@ def status(
     mode = choose_mode(as_json=as_json, pretty=pretty)
     states = several_of("--state", state, STATES)
     chosen = several_of("--fields", fields, STATUS_FIELDS)
+    most = whole_number("--limit", limit) if limit else STATUS_LIMIT
     targets, paths = split_positionals(words or ())
     with listening() as listener:
         found = open_project(paths, env=env, listener=listener).status(targets).to_dict()
-    most = None if everything else limit or STATUS_LIMIT
-    narrowed = narrow(found, states=states, problems=problems, limit=most)
+    narrowed = narrow(found, states=states, problems=problems, limit=None if everything else most)
     if mode == "json":
         emit_json(
             {**narrowed, "nodes": [pick(node, chosen) for node in narrowed["nodes"]]} if chosen else narrowed

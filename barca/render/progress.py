@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from barca.events import KeyFailed, KeysDone, NodePlanned, RunFinished, RunStarted, StepOutput, Warned
@@ -67,17 +68,22 @@ class ProgressListener:
     half minute, once a run has taken ten seconds. Failed keys, warnings and what steps print are always
     written, each as a line.
 
+    Args:
+        console: Makes the console to write to; called when there is something to show.
+        live: Whether it is a terminal, where bars can be drawn.
+        clock: Seconds that never go backwards.
+
     Attributes:
         warnings: Warnings shown so far.
     """
 
     def __init__(
-        self, console: Console, *, clock: Callable[[], float] = time.monotonic, live: bool | None = None
+        self, console: Callable[[], Console], *, live: bool, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.warnings: list[str] = []
-        self._console = console
+        self._make_console = console
         self._clock = clock
-        self._live = console.is_terminal if live is None else live
+        self._live = live
         self._nodes: dict[str, Tally] = {}
         self._tasks: dict[str, TaskID] = {}
         self._progress: Progress | None = None
@@ -130,6 +136,10 @@ class ProgressListener:
         """Show a line that a step printed, above the bars; may be called from any thread."""
         with contextlib.suppress(OSError, ValueError):
             self._line(text, "")
+
+    @cached_property
+    def _console(self) -> Console:
+        return self._make_console()
 
     def _line(self, message: str, style: str) -> None:
         from rich.text import Text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,4 +41,17 @@ def test_help_loads_neither_polars_nor_delta(arguments: list[str]):
         "from barca.__main__ import main\n"
         "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()): main()"
     )
-    assert loaded(code).isdisjoint({"polars", "deltalake", "pyarrow", "pandas", "duckdb"})
+    assert loaded(code).isdisjoint({"polars", "deltalake", "pyarrow", "pandas", "duckdb", "pydantic", "rich"})
+
+
+def test_a_run_in_a_pipe_loads_neither_what_draws_nor_what_validates(tmp_path: Path):
+    (tmp_path / "steps.py").write_text("from barca import asset\n\n@asset\ndef one() -> int:\n    return 1\n")
+    code = (
+        f"import os, contextlib, io\nos.chdir({str(tmp_path)!r})\n"
+        "from barca.__main__ import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()):\n"
+        "    assert main(['get', 'one', '--executor', 'inline']) == 0"
+    )
+    modules = loaded(code)
+    assert "deltalake" in modules
+    assert modules.isdisjoint({"rich", "pydantic", "pebble", "pyarrow", "pandas", "duckdb"})

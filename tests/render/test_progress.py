@@ -40,7 +40,7 @@ def clock() -> Clock:
 def listener(clock: Clock, *, terminal: bool) -> tuple[ProgressListener, io.StringIO]:
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=100, color_system=None)
-    return ProgressListener(console, clock=clock), out
+    return ProgressListener(lambda: console, live=terminal, clock=clock), out
 
 
 def events(total: int, *, step: int, each: float, clock: Clock):
