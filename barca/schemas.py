@@ -25,6 +25,8 @@ STATE: Final = "state"
 REASON: Final = "reason"
 CHANGED: Final = "changed"
 NEEDED: Final = "needed"
+KEYS_COUNT: Final = "keys"
+FIRST_KEYS: Final = "first"
 CALL: Final = "call"
 FORMAT: Final = "format"
 PATH: Final = "path"
@@ -106,6 +108,10 @@ the target, or a stale key that reads it, needs it; only keys both stale and nee
 CHANGES: Final = pl.Schema({KEY: pl.String, CHANGED: _NAMES})
 """For stale keys that ran before, what differs in their run hash: `value ID`, `input ID`, `function`,
 `helper FILE:NAME`, `env NAME`, ..."""
+
+WHYS: Final = pl.Schema({REASON: REASON_DTYPE, CHANGED: _NAMES, KEYS_COUNT: pl.Int64, FIRST_KEYS: _NAMES})
+"""The keys of a node that run, grouped by why; the largest group first. `changed`: null for keys that never
+ran. `first`: the first few keys of the group in lexical order."""
 
 CALLS: Final = pl.Schema({CALL: pl.String, KEY: pl.String, ORDINAL: pl.Int64})
 """Keys that run, with the call each belongs to, in call order."""

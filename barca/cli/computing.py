@@ -201,6 +201,7 @@ def _compute(verb: Literal["get", "run"], request: Request) -> int:
         _warn(document, listener)
     _emit_result(request, document, result, project.root)
     _note_unlisted(document)
+    _note_skipped(document)
     if result.status == "success":
         return 0
     return report(result.error or _failure(document), request.mode)
@@ -263,3 +264,11 @@ def _note_unlisted(document: Mapping[str, Any]) -> None:
         if listed and (missing := listed["keys"] - len(listed["outputs"])) > 0:
             note = f"{missing:,} of {listed['keys']:,} keys not listed ({listed['cached']:,} cached)"
             write(sys.stderr, f"note: {note}: {safe(listed.get('hint') or 'name keys with --partition')}\n")
+
+
+def _note_skipped(document: Mapping[str, Any]) -> None:
+    """Say on stderr how many keys and whole nodes did not run because something they read has no result."""
+    from barca.render.text import plural
+
+    if skipped := document.get("steps_skipped"):
+        write(sys.stderr, f"note: {plural(skipped, 'downstream step')} skipped\n")

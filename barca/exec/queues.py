@@ -74,7 +74,6 @@ class NodeQueue:
         self.succeeded = 0
         self.failed = empty(pl.Schema({KEY: pl.String}))
         self.blocked = plan.decision.filter(pl.col(STATE) == "blocked").select(KEY)
-        self.blocked_by: NodeId | None = None
         self._released: list[pl.DataFrame] = []
         self._unseen = 0
         self.in_flight = 0
@@ -124,7 +123,7 @@ class NodeQueue:
     def follow(self, source: NodeQueue) -> None:
         """Read an input key for key: wait for its keys that run, give up those without a result."""
         if (without := source.without_result()).height:
-            self.block(without, source.plan.node.id)
+            self.block(without)
         if source.finished:
             return
         keys = source.unfinished()
@@ -147,13 +146,12 @@ class NodeQueue:
         left = pl.col(_WAITS) - pl.col("less").fill_null(0)
         self.waiting = marked.with_columns(left.alias(_WAITS)).drop("less")
 
-    def block(self, keys: pl.DataFrame, source: NodeId) -> pl.DataFrame:
+    def block(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Keys of an input have no result: the same keys here will not run. Returns those (`key`)."""
         hit = self.waiting.join(keys.select(KEY), on=KEY, how="semi", maintain_order="left").select(KEY)
         if hit.height:
             self.waiting = self.waiting.join(hit, on=KEY, how="anti", maintain_order="left")
             self.blocked = pl.concat([self.blocked, hit])
-            self.blocked_by = self.blocked_by or source
             self.remaining -= hit.height
         return hit
 

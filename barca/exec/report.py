@@ -24,7 +24,6 @@ class NodeReport:
         elapsed_seconds: Time its calls took, summed.
         failed: `key` of the keys that ran and failed.
         blocked: `key` of the keys that did not run because the same key of an input has no result.
-        blocked_by: The first input that blocked one.
         skipped: Why the node did not run as a whole: an entry of `schemas.REASONS` and a detail.
         fragments: `schemas.FRAGMENTS` of every key with a result, stored before or now.
     """
@@ -34,7 +33,6 @@ class NodeReport:
     elapsed_seconds: float
     failed: pl.DataFrame
     blocked: pl.DataFrame
-    blocked_by: NodeId | None
     skipped: tuple[str, str] | None
     fragments: pl.DataFrame
 

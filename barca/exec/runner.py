@@ -131,7 +131,8 @@ class Runner:
     def _skip(self, queue: NodeQueue, source: NodeId) -> None:
         """Leave a node out as a whole, because an input that it reads whole lacks results."""
         node_id = queue.plan.node.id
-        how = "was skipped" if source in self._skipped else "failed"
+        failed = source not in self._skipped and self._queues[source].failed.height
+        how = "failed" if failed else "was skipped"
         self._skipped[node_id] = ("upstream_failed", f"depends on '{_name(source)}', which {how}")
         queue.waiting = queue.waiting.clear()
         queue.ready.clear()
@@ -287,7 +288,7 @@ class Runner:
     def _block_readers(self, node_id: NodeId, keys: pl.DataFrame) -> None:
         """Keys without a result block the same keys of what reads them, down the chain."""
         for reader in self._readers(node_id, "same_key"):
-            if (hit := reader.block(keys, node_id)).height:
+            if (hit := reader.block(keys)).height:
                 self._block_readers(reader.plan.node.id, hit)
                 reader.promote()
                 if reader.finished:
@@ -363,7 +364,6 @@ class Runner:
                 elapsed_seconds=queue.elapsed_seconds,
                 failed=queue.failed,
                 blocked=queue.blocked,
-                blocked_by=queue.blocked_by,
                 skipped=self._skipped.get(node_id),
                 fragments=queue.fragments(),
             )

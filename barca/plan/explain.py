@@ -9,7 +9,21 @@ import polars as pl
 
 from barca.plan.build import rows_of
 from barca.plan.changed import with_changed
-from barca.schemas import CALL, CHANGES, KEY, NEEDED, NODE, REASON, STATE, empty
+from barca.plan.lookup import lookup
+from barca.schemas import (
+    CALL,
+    CHANGED,
+    CHANGES,
+    FIRST_KEYS,
+    KEY,
+    KEYS_COUNT,
+    NEEDED,
+    NODE,
+    REASON,
+    STATE,
+    WHYS,
+    empty,
+)
 
 if TYPE_CHECKING:
     from barca._typing import NodeId
@@ -19,6 +33,9 @@ Action: TypeAlias = Literal["cached", "run", "partial", "unknown", "skipped"]
 
 PREVIEW = 20
 """At most so many keys are previewed, in lexical order."""
+
+_EXAMPLES = 5
+_NAMES = "names"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,4 +108,30 @@ def changes(plan: Plan, node_id: NodeId, keys: pl.Series | None = None) -> pl.Da
         inputs.env.get(node_id, {}),
         node_plan.input_labels,
         inputs.definitions.filter(pl.col(NODE) == node_id),
+    )
+
+
+def whys(node_plan: NodePlan, changed: pl.DataFrame) -> pl.DataFrame:
+    """The keys that run grouped by why: by reason, and by what changed where they ran before.
+
+    Args:
+        node_plan: A node of a plan.
+        changed: Frame of `schemas.CHANGES` of its keys that run.
+
+    Returns:
+        Frame of `schemas.WHYS`, the largest group first.
+    """
+    if node_plan.state != "decided":
+        return empty(WHYS)
+    running = node_plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED)).select(KEY, REASON)
+    named = lookup(running, changed, [CHANGED])
+    return (
+        named.group_by(REASON, pl.col(CHANGED).list.join("\0").alias(_NAMES))
+        .agg(
+            pl.col(CHANGED).first(),
+            pl.len().cast(pl.Int64).alias(KEYS_COUNT),
+            pl.col(KEY).bottom_k(_EXAMPLES).sort().alias(FIRST_KEYS),
+        )
+        .sort(KEYS_COUNT, REASON, _NAMES, descending=[True, False, False])
+        .select(list(WHYS))
     )

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from barca.partitions import display_text
-from barca.plan.explain import changes, summarise
+import polars as pl
+
+from barca.partitions import display_keys, display_text
+from barca.plan.explain import changes, summarise, whys
 from barca.project.phases import phase_list, selection_report
 from barca.project.results import batch_counts, partition_counts
-from barca.schemas import CHANGED, KEY
+from barca.schemas import CHANGED, FIRST_KEYS, KEY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import polars as pl
-
     from barca.plan.inputs import NodePlan, Plan
 
 PLAN_VERSION = 1
-MANY = 20
+SHOWN_WHYS = 20
+"""At most so many groups of keys are listed, the largest ones."""
 
 
 class Forecast:
@@ -98,22 +99,25 @@ class Forecast:
             if changed.height:
                 step["changed"] = changed.item(0, CHANGED).to_list()
             return step
-        shown = changed.filter(changed.get_column(KEY).is_in(list(summary.preview))).sort(KEY)
-        step["partitions"] = {
-            **partition_counts(node_plan),
-            "changed": {
-                display_text(key): names.to_list() if hasattr(names, "to_list") else names
-                for key, names in shown.iter_rows()
-            },
-        }
-        if summary.will_run > MANY:
-            step["partitions"]["changed_counts"] = _change_counts(changed)
+        step["partitions"] = {**partition_counts(node_plan), **why_counts(node_plan, changed)}
         if node_plan.grouping is not None:
             step["batch"] = batch_counts(node_plan)
         return step
 
 
-def _change_counts(changed: pl.DataFrame) -> dict[str, int]:
-    """Number of keys per thing that changed, most first."""
-    counts = changed.get_column(CHANGED).explode(empty_as_null=False).drop_nulls().value_counts(sort=True)
-    return dict(counts.iter_rows())
+def why_counts(node_plan: NodePlan, changed: pl.DataFrame) -> dict[str, Any]:
+    """What of a `partitions` object says why: what changed for previewed keys, and every key by reason.
+
+    Args:
+        node_plan: A node of a plan.
+        changed: Frame of `schemas.CHANGES` of its keys that run.
+    """
+    preview = pl.Series(KEY, summarise(node_plan).preview, dtype=pl.String)
+    shown = changed.join(preview.to_frame(), on=KEY, how="semi").sort(KEY)
+    return {
+        "changed": {display_text(key): list(names) for key, names in shown.iter_rows()},
+        "reasons": [
+            {**row, FIRST_KEYS: display_keys(row[FIRST_KEYS])}
+            for row in whys(node_plan, changed).head(SHOWN_WHYS).iter_rows(named=True)
+        ],
+    }

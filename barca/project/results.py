@@ -148,7 +148,7 @@ class Result:
             "steps_executed": self.steps_executed,
             "steps_cached": self.steps_cached,
             "steps_skipped": self.steps_skipped,
-            "steps": [step for node in report.nodes.values() for step in _steps(node)],
+            "steps": [step for node in report.nodes.values() for step in _steps(node, report.nodes)],
         }
         if self.error is not None and report.failure is not None:
             result["failed_node"] = step_text(report.failure.node, report.failure.key)
@@ -229,7 +229,7 @@ def _cached(report: NodeReport) -> int:
     return report.fragments.height - report.ran
 
 
-def _steps(report: NodeReport) -> list[dict[str, Any]]:
+def _steps(report: NodeReport, others: Mapping[NodeId, NodeReport]) -> list[dict[str, Any]]:
     """The node's step, and one for each key that an input's failure blocked."""
     plan = report.plan
     node = plan.node
@@ -249,7 +249,7 @@ def _steps(report: NodeReport) -> list[dict[str, Any]]:
             step["partitions"]["failed_keys"] = display_keys(report.failed.get_column(KEY).sort()[:20])
         if plan.grouping is not None:
             step["batch"] = batch_counts(plan)
-    return [step, *_blocked(report)]
+    return [step, *_blocked(report, others)]
 
 
 def _status(report: NodeReport) -> str:
@@ -260,18 +260,26 @@ def _status(report: NodeReport) -> str:
     return "partial" if _cached(report) or report.blocked.height else "ran"
 
 
-def _blocked(report: NodeReport) -> list[dict[str, Any]]:
+def _blocked(report: NodeReport, others: Mapping[NodeId, NodeReport]) -> list[dict[str, Any]]:
+    """A step for each of the first keys that an input's failure blocked, naming what it reads."""
     node = report.plan.node
-    source = short_name(report.blocked_by or next((edge.source for edge in node.edges), node.id))
+    keys = report.blocked.get_column(KEY).sort()[:LISTED_KEYS]
+    causes: dict[str, str] = {}
+    read = [edge.source for edge in node.edges if edge.mode == "same_key"]
+    lost = [(source, others[source].failed, "failed") for source in read]
+    lost += [(source, others[source].blocked, "was skipped") for source in read]
+    for source, without, how in lost:
+        for key in keys.filter(keys.is_in(without.get_column(KEY).implode())):
+            causes.setdefault(key, f"depends on '{step_text(short_name(source), key)}', which {how}")
     return [
         {
             "id": step_text(node.id, key),
             "kind": node.kind,
             "status": "skipped",
             "reason": "upstream_key_failed",
-            "detail": f"depends on '{step_text(source, key)}', which has no result",
+            "detail": causes.get(key),
         }
-        for key in report.blocked.get_column(KEY).sort()[:LISTED_KEYS]
+        for key in keys
     ]
 
 

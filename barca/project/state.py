@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from barca.graph import short_name
-from barca.partitions import display_keys, display_text
+from barca.partitions import display_keys
 from barca.plan.build import rows_of
 from barca.plan.explain import PREVIEW, changes, summarise
+from barca.plan.needs import runs
+from barca.project.blockage import Blockage
+from barca.project.forecast import why_counts
 from barca.schemas import (
     CHANGED,
     CREATED_AT,
@@ -19,7 +22,6 @@ from barca.schemas import (
     ERROR_MESSAGE,
     FORMAT,
     KEY,
-    NODE,
     ROWS,
     RUN_HASH,
     SIZE_BYTES,
@@ -30,7 +32,6 @@ from barca.schemas import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from barca._typing import NodeId
     from barca.plan.inputs import NodePlan, Plan
 
 NODE_STATES = ("cached", "stale", "never_run", "partial", "unknown", "always_runs", "blocked")
@@ -42,12 +43,13 @@ class Status:
 
     Args:
         plan: A forecast over the nodes.
-        failures: Newest ledger row per (node, key) that is a failure: `node, key, error_message`.
+        failures: Ledger rows of attempts that failed and that nothing later replaced:
+            `node, key, run_hash, error_message`.
     """
 
     def __init__(self, plan: Plan, failures: pl.DataFrame) -> None:
         self.plan = plan
-        self._failures = failures
+        self._blockage = Blockage(plan, failures)
 
     def __repr__(self) -> str:
         counts = self.to_dict()["summary"]
@@ -127,58 +129,32 @@ class Status:
 
     def _missing(self, node_plan: NodePlan, rows: pl.DataFrame, *, partly: bool) -> dict[str, Any]:
         """State, and what goes with it, of a node with keys that must run."""
-        own = self._failed(node_plan.node.id, node_plan)
-        if own.height:
-            error = own.item(0, ERROR_MESSAGE)
-            missing = node_plan.decision.filter(pl.col(STATE) == "stale").height
-            detail = f"{own.height} of {missing} missing keys failed: {error}"
-            whole = not node_plan.node.partitioned
-            return {"state": "partial" if partly else "stale", "detail": error if whole else detail}
-        if (blocked := self._blocked(node_plan)) is not None:
+        node = node_plan.node
+        failed = self._blockage.failed(node.id)
+        if failed.height:
+            error = failed.item(0, ERROR_MESSAGE)
+            missing = runs(node_plan).height
+            detail = (
+                f"{failed.height} of {missing} missing keys failed: {error}" if node.partitioned else error
+            )
+            return {"state": "partial" if partly else "stale", "detail": detail}
+        if (blocked := self._blockage.why(node.id)) is not None:
             return {"state": "blocked", "reason": "upstream_failed", "detail": blocked}
-        changed = changes(self.plan, node_plan.node.id).get_column(CHANGED)
+        changed = changes(self.plan, node.id).get_column(CHANGED)
         names = changed.explode(empty_as_null=False).drop_nulls().unique().sort().to_list()
         return {"state": "partial" if partly else "stale" if rows.height else "never_run", "changed": names}
-
-    def _failed(self, node_id: NodeId, node_plan: NodePlan) -> pl.DataFrame:
-        """The node's missing keys whose newest attempt failed."""
-        failed = self._failures.filter(pl.col(NODE) == node_id)
-        stale = node_plan.decision.filter(pl.col(STATE) == "stale").select(KEY, RUN_HASH)
-        return failed.join(stale, on=[KEY, RUN_HASH], how="semi", maintain_order="left")
-
-    def _blocked(self, node_plan: NodePlan) -> str | None:
-        """Why every missing key waits on a failed key of an input, or `None`."""
-        missing = node_plan.decision.filter(pl.col(STATE) == "stale").select(KEY)
-        for edge in node_plan.node.edges:
-            source = self.plan.nodes[edge.source]
-            if source.state != "decided":
-                continue
-            lost = self._failed(edge.source, source).select(KEY)
-            name = short_name(edge.source)
-            if edge.mode != "same_key":
-                if lost.height:
-                    return f"waits on '{name}', which failed"
-                continue
-            waits = missing.join(lost, on=KEY, how="semi", maintain_order="left").height
-            if waits and waits == missing.height:
-                return (
-                    f"{waits} of {missing.height} missing keys wait on '{name}': the same keys of it failed"
-                )
-        return None
 
     def _partitions(self, node_plan: NodePlan) -> dict[str, Any]:
         summary = summarise(node_plan)
         stale = node_plan.decision.filter(pl.col(STATE) == "stale") if summary.will_run else None
         missing = summary.will_run
         shown = display_keys(stale.get_column(KEY).bottom_k(PREVIEW).sort()) if stale is not None else []
-        preview = pl.Series(KEY, list(summary.preview), dtype=pl.String)
-        changed = changes(self.plan, node_plan.node.id, preview).sort(KEY)
         return {
             "total": summary.total,
             "cached": summary.cached,
             "missing": missing,
             "missing_keys": shown,
-            "changed": {display_text(key): list(names) for key, names in changed.iter_rows()},
+            **why_counts(node_plan, changes(self.plan, node_plan.node.id)),
         }
 
 

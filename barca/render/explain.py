@@ -28,6 +28,7 @@ REASON_TEXTS = {
 """Reasons of the closed set in words; a reason that is not here shows its own name."""
 
 _SHOWN_KEYS = 5
+_EXAMPLES = 3
 
 
 def reason_text(reason: str | None) -> str:
@@ -65,26 +66,27 @@ def key_groups(partitions: Mapping[str, Any], reason: str | None) -> list[tuple[
 def keys_text(partitions: Mapping[str, Any], reason: str | None) -> str:
     """Which keys will run and why: `retailer=r1, retailer=r2 (value pipeline.py:versions changed)`."""
     total = partitions.get("will_run") or 0
+    counted = partitions.get("reasons") or ()
+    if counted:
+        return "; ".join(_group_text(group, counted=total > _SHOWN_KEYS) for group in counted)
     groups = key_groups(partitions, reason)
     named = [key for _, keys in groups for key in keys]
     if total > len(named) or (len(groups) == 1 and total > _SHOWN_KEYS):
-        why = (
-            _counted(partitions.get("changed_counts") or {}, total) or _single(groups) or reason_text(reason)
-        )
+        why = groups[0][0] if len(groups) == 1 else reason_text(reason)
         several = f"{plural(total, 'key')} ({why})" if why else plural(total, "key")
         return f"{several}: {listing(named, total=total)}" if named else several
     return "; ".join(f"{listing(keys)} ({why})" if why else listing(keys) for why, keys in groups)
 
 
-def _counted(counts: Mapping[str, int], total: int) -> str:
-    """What changed, with how many keys each; nothing where no key ran before."""
-    if list(counts.values()) == [total]:
-        return changed_text(list(counts))
-    return "; ".join(f"{number:,} with {changed_text([name])}" for name, number in counts.items())
+def _group_text(group: Mapping[str, Any], *, counted: bool) -> str:
+    """`15,702 keys: helper util.py:clean changed (retailer=r1, retailer=r2, retailer=r3 and 15,699 more)`.
 
-
-def _single(groups: Sequence[tuple[str, list[str]]]) -> str:
-    return groups[0][0] if len(groups) == 1 else ""
+    Not counted: `retailer=r1, retailer=r2 (helper util.py:clean changed)`.
+    """
+    why, number = because(group["changed"], group["reason"]), group["keys"]
+    if not counted:
+        return f"{listing(group['first'])} ({why})"
+    return f"{plural(number, 'key')}: {why} ({listing(group['first'][:_EXAMPLES], total=number)})"
 
 
 def step_why(step: Mapping[str, Any], verb: str = "will run") -> str:
@@ -106,7 +108,8 @@ def step_why(step: Mapping[str, Any], verb: str = "will run") -> str:
     known = f"{cached:,} of {plural(total, 'key')} cached" if total is not None else f"{cached:,} cached"
     keys = keys_text(partitions, step.get("reason"))
     grouping = grouping_text(step.get("batch"))
-    return f"{known}; {verb}: {keys}" + (f", {grouping}" if grouping else "")
+    colon = "" if keys[:1].isdigit() else ":"  # counted keys read on: `will run 15,702 keys: ...`
+    return f"{known}; {verb}{colon} {keys}" + (f", {grouping}" if grouping else "")
 
 
 def status_why(node: Mapping[str, Any]) -> str:
@@ -123,6 +126,7 @@ def status_why(node: Mapping[str, Any]) -> str:
             "will_run": missing,
             "will_run_keys": partitions.get("missing_keys"),
             "changed": partitions.get("changed"),
+            "reasons": partitions.get("reasons"),
         },
         cache.get("reason"),
     )

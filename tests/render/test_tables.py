@@ -78,16 +78,21 @@ def test_keys_are_grouped_by_reason():
     )
 
 
-def test_many_keys_are_counted_by_what_changed():
-    partitions = {
-        "will_run": 30,
-        "will_run_keys": [f"k={number:02}" for number in range(20)],
-        "changed": {},
-        "changed_counts": {"function": 25, "value a.py:v": 10},
-    }
-    assert keys_text(partitions, "not_materialized") == (
-        "30 keys (25 with function changed; 10 with value a.py:v changed): k=00, k=01, k=02, k=03, k=04 and 25 more"
+def test_many_keys_are_counted_by_why():
+    groups = [
+        {
+            "reason": "not_materialized",
+            "changed": ["helper util.py:clean"],
+            "keys": 15_702,
+            "first": ["k=1", "k=2"],
+        },
+        {"reason": "artifact_missing", "changed": None, "keys": 2, "first": ["k=3", "k=4"]},
+    ]
+    assert keys_text({"will_run": 15_704, "reasons": groups}, "not_materialized") == (
+        "15,702 keys: helper util.py:clean changed (k=1, k=2 and 15,700 more); "
+        "2 keys: its stored result is gone (k=3, k=4)"
     )
+    assert keys_text({"will_run": 2, "reasons": groups[1:]}, None) == "k=3, k=4 (its stored result is gone)"
 
 
 def test_blocked_keys_of_a_node_are_one_row(sample):

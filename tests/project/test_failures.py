@@ -1,0 +1,142 @@
+"""A failed key holds up what reads it, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+PLANNING = """
+    import pathlib
+    from barca import asset, collect, partitions, partitions_from
+
+    BAD = pathlib.Path(__file__).parent / "bad"
+
+    @asset(partitions={"account": partitions(["a", "b", "c", "d", "e"])})
+    def forecast(account: str) -> str:
+        if BAD.exists() and account in BAD.read_text().split():
+            raise ValueError(f"no history of {account}")
+        return account
+
+    @asset(partitions={"account": partitions_from(forecast)})
+    def promo(account: str, forecast: str) -> str:
+        return forecast.upper()
+
+    @asset(inputs={"promo": promo}, partitions={"account": partitions(["a", "b", "c", "d", "e"])})
+    def mailed(account: str, promo: str) -> str:
+        return promo + "!"
+
+    @asset(inputs={"every": collect(promo)})
+    def plan(every: list[str]) -> str:
+        return "".join(every)
+
+    @asset(inputs={"plan": plan}, partitions={"half": partitions([1, 2])})
+    def halves(half: str, plan: str) -> str:
+        return plan[: len(plan) // int(half)]
+"""
+
+
+@pytest.fixture
+def planning(project):
+    project.write("planning.py", PLANNING)
+    project.write("bad", "b")
+    return project
+
+
+def steps_of(result):
+    return {step["id"].removeprefix("planning.py:"): step for step in result["steps"]}
+
+
+def test_p1_other_keys_go_on_and_the_next_run_computes_the_rest(planning):
+    result = planning.get().to_dict()
+    assert (result["status"], result["failed_node"]) == ("failed", "planning.py:forecast[account=b]")
+    steps = steps_of(result)
+    assert steps["forecast"]["partitions"]["failed_keys"] == ["account=b"]
+    blocked = {name: step for name, step in steps.items() if step["reason"] == "upstream_key_failed"}
+    assert {name: (step["status"], step["detail"]) for name, step in blocked.items()} == {
+        "promo[account=b]": ("skipped", "depends on 'forecast[account=b]', which failed"),
+        "mailed[account=b]": ("skipped", "depends on 'promo[account=b]', which was skipped"),
+    }
+    whole = {name: step for name, step in steps.items() if step["reason"] == "upstream_failed"}
+    assert {name: (step["status"], step["detail"]) for name, step in whole.items()} == {
+        "plan": ("skipped", "depends on 'promo', which was skipped"),
+        "halves": ("skipped", "depends on 'plan', which was skipped"),
+    }
+    assert result["steps_executed"] == 5 + 4 + 4
+    assert result["steps_skipped"] == 2 + 2
+    planning.write("bad", "")
+    assert planning.ran() == {"forecast": 1, "promo": 1, "mailed": 1, "plan": 1, "halves": 2}
+    assert planning.ran() == {}
+
+
+def test_what_succeeded_is_returned_and_the_failed_key_runs_again(planning):
+    result = planning.get("promo").to_dict("value")
+    assert result["final_output"] == {f"account={key}": key.upper() for key in "acde"}
+    again = planning.get("promo").to_dict()
+    assert steps_of(again)["forecast"]["partitions"]["will_run_keys"] == ["account=b"]
+    assert again["failed_node"] == "planning.py:forecast[account=b]"
+
+
+def test_cached_keys_are_served_beside_failed_ones(planning):
+    planning.write("bad", "")
+    planning.ran()
+    planning.edit("planning.py", 'raise ValueError(f"no history of {account}")', "raise KeyError(account)")
+    planning.write("bad", "a e")
+    result = planning.get("mailed", refresh="forecast", cascade=False).to_dict()
+    steps = steps_of(result)
+    assert result["steps_executed"] == 5 + 3 + 3, "the code changed, so every key below runs again"
+    assert [name for name in steps if name.startswith("mailed[")] == [
+        "mailed[account=a]",
+        "mailed[account=e]",
+    ]
+
+
+def test_status_says_what_waits_and_on_what(planning):
+    planning.get()
+    planning.write("bad", "b d")
+    planning.edit("planning.py", "promo.upper()" if False else "forecast.upper()", "forecast.lower()")
+    planning.get()
+    found = planning.open().status().to_dict()
+    caches = {node["name"]: node["cache"] for node in found["nodes"]}
+    assert {name: cache["state"] for name, cache in caches.items()} == {
+        "forecast": "partial",
+        "promo": "blocked",
+        "mailed": "blocked",
+        "plan": "blocked",
+        "halves": "blocked",
+    }
+    assert caches["forecast"]["detail"] == "1 of 1 missing keys failed: no history of b"
+    assert caches["promo"]["reason"] == "upstream_failed"
+    assert caches["promo"]["detail"] == "1 of 1 missing keys wait on 'forecast': the same keys of it failed"
+    assert caches["mailed"]["detail"] == "1 of 1 missing keys wait on 'promo': the same keys of it wait too"
+    assert caches["plan"]["detail"] == "waits on 'promo': some keys of it wait too"
+    assert caches["halves"]["detail"] == "2 of 2 missing keys wait on 'plan', which waits too"
+    assert found["summary"]["blocked"] == 4
+
+
+def test_a_node_with_failed_keys_of_its_own_is_told_by_those(planning):
+    planning.edit(
+        "planning.py", "return forecast.upper()", "return forecast.upper() if account != 'c' else 1 / 0"
+    )
+    planning.get()
+    caches = {node["name"]: node["cache"] for node in planning.open().status().to_dict()["nodes"]}
+    assert (caches["promo"]["state"], caches["promo"]["detail"]) == (
+        "partial",
+        "1 of 2 missing keys failed: division by zero",
+    )
+    assert caches["mailed"]["state"] == "blocked"
+
+
+def test_a_node_of_which_some_keys_only_are_held_up_is_stale_for_its_own_reason(planning):
+    planning.get()
+    planning.edit("planning.py", 'return promo + "!"', 'return promo + "?"')
+    cache = {node["name"]: node["cache"] for node in planning.open().status().to_dict()["nodes"]}["mailed"]
+    assert (cache["state"], cache["changed"]) == ("stale", ["function"])
+
+
+def test_the_command_line_counts_what_was_skipped_and_selects_what_is_blocked(planning):
+    done = planning.cli("get", "planning.py", "--json")
+    assert done.returncode == 1
+    assert "note: 4 downstream steps skipped" in done.stderr
+    assert '"node": "planning.py:forecast"' in done.stderr and '"key": "account=b"' in done.stderr
+    found = planning.cli_json("status", "planning.py", "--state", "blocked")
+    assert [node["name"] for node in found["nodes"]] == ["promo", "mailed", "plan", "halves"]
+    assert found["summary"]["blocked"] == 4
