@@ -173,6 +173,7 @@ def test_a_failed_run_prints_its_result_and_its_error(barca, fake, document, sam
     ended = barca("get", "ranked", "--pretty")
     assert ended.code == 1 and "2 of 3 keys failed: retailer=r2, retailer=r3" in ended.out
     assert ended.err.startswith(
+        "note: 3 downstream steps skipped\n"
         "error: pipeline.py:scored[retailer=r2]: ValueError: no rows\nTraceback ...\n"
     )
 
