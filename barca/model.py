@@ -314,12 +314,12 @@ class Work:
         dimensions: The node's dimensions in declared order.
         inputs: One binding per filled parameter.
         keyed: Whether the result is the `{key: value}` (or list) of a keyed source.
-        shared_pack: One-key calls: whether their fragments share one pack (else a file each).
         serializer: Forced format.
         engine: Engine that collects a returned LazyFrame.
         timeout_seconds: Per call.
         budget_seconds: One-key calls: the worker hands back what it has not begun after so long.
         attempt: 1 for the first.
+        parent: The work that failed before, of whose keys this one is.
         env: Environment variables set around the call.
     """
 
@@ -332,12 +332,12 @@ class Work:
     dimensions: tuple[str, ...]
     inputs: tuple[InputBinding, ...] = ()
     keyed: bool = False
-    shared_pack: bool = True
     serializer: Serializer | None = None
     engine: Engine = "in-memory"
     timeout_seconds: float | None = 300
     budget_seconds: float | None = None
     attempt: int = 1
+    parent: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
 
 

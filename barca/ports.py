@@ -128,13 +128,33 @@ class Pending(Protocol):
         ...
 
 
+class Keep(Protocol):
+    """Takes what a call that goes on has stored already."""
+
+    def __call__(self, fragments: pl.DataFrame, elapsed_seconds: float, /, *, commit: bool = False) -> None:
+        """Take it.
+
+        Args:
+            fragments: Frame of `schemas.FRAGMENTS` of keys of the call, each given once.
+            elapsed_seconds: Since the call began.
+            commit: Whether it must be durable when this returns, because `wait` may not return for long.
+        """
+        ...
+
+
 class Executor(Protocol):
     """Runs works. Not thread-safe: one runner drives it."""
 
     workers: int
 
-    def submit(self, work: Work) -> Pending:
-        """Start a work, or queue it behind the `workers` that run."""
+    def submit(self, work: Work, keep: Keep | None = None) -> Pending:
+        """Start a work, or queue it behind the `workers` that run.
+
+        Args:
+            work: The work.
+            keep: Told what a call stores before it ends, in the course of `wait`; its result then has only
+                the rest. Without it everything is in the result.
+        """
         ...
 
     def wait(self, timeout: float | None) -> Sequence[tuple[Pending, WorkResult | WorkerDied]]:

@@ -46,6 +46,7 @@ ENV_HASH: Final = "env_hash"
 RUN_ID: Final = "run_id"
 CREATED_AT: Final = "created_at"
 MAX_RSS_BYTES: Final = "max_rss_bytes"
+PARENT: Final = "parent"
 
 
 def dimension(name: str) -> str:
@@ -200,6 +201,7 @@ CALL_RECORDS: Final = pl.Schema(
     {
         RUN_ID: pl.String,
         CALL: pl.String,
+        PARENT: pl.String,
         NODE: pl.String,
         "keys": pl.Int64,
         STATUS: pl.String,
@@ -211,7 +213,9 @@ CALL_RECORDS: Final = pl.Schema(
         "started_at": TIMESTAMP,
     }
 )
-"""One row per batched call, and per work of one-key calls that ran together."""
+"""One row per batched call, and per work of one-key calls that ran together. `parent`: the call that failed
+before, of whose keys this one is; null for a first call. `max_rss_bytes`: the highest resident memory of the
+worker while the call ran."""
 
 DEFINITIONS: Final = pl.Schema(
     {

@@ -11,7 +11,7 @@ from barca.schemas import KEY
 if TYPE_CHECKING:
     import polars as pl
 
-    from barca.model import Definition
+    from barca.model import Definition, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,7 @@ class Next:
     given_up: bool = False
 
 
-def next_attempt(
-    definition: Definition[..., object], keys: pl.DataFrame, attempt: int, *, whole: bool, call_keys: int
-) -> Next:
+def next_attempt(definition: Definition[..., object], work: Work, keys: pl.DataFrame, *, whole: bool) -> Next:
     """Decide about failed keys of one call.
 
     A batched call that failed as a whole is made again in two halves, down to single keys, whatever the
@@ -40,17 +38,17 @@ def next_attempt(
 
     Args:
         definition: The node's.
-        keys: The failed keys, frame of `schemas.WORK_KEYS` plus `dim:` columns.
-        attempt: The attempt that failed, from 1.
+        work: The call that failed.
+        keys: Those of its keys that failed.
         whole: Whether the call failed as a whole.
-        call_keys: How many keys the call had.
     """
-    if whole and call_keys > 1:
-        half = max(1, min((keys.height + 1) // 2, call_keys // 2))
-        parts = tuple(Ready(keys.slice(start, half), attempt + 1) for start in range(0, keys.height, half))
-        return Next(parts)
-    if attempt < definition.retries:
-        return Next((Ready(keys, attempt + 1),), definition.retry_backoff * attempt)
+    following = work.attempt + 1
+    if whole and work.keys.height > 1:
+        half = max(1, min((keys.height + 1) // 2, work.keys.height // 2))
+        parts = (keys.slice(start, half) for start in range(0, keys.height, half))
+        return Next(tuple(Ready(part, following, work.id) for part in parts))
+    if work.attempt < definition.retries:
+        return Next((Ready(keys, following, work.id),), definition.retry_backoff * work.attempt)
     return Next(given_up=True)
 
 

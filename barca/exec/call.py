@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-import functools
 import time
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -19,6 +20,7 @@ from barca.exec.memory import read_peak, reset_peak
 from barca.exec.outcomes import outcome_rows
 from barca.exec.output import Sorter
 from barca.exec.storing import Stored, store_answer, store_each, store_keyed
+from barca.exec.streaming import Stream
 from barca.io.tables import is_table, to_frame
 from barca.model import Failed, WorkResult
 from barca.partitions import display_text
@@ -29,10 +31,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from barca.exec.capture import Recorder
+    from barca.exec.output import Answer
     from barca.exec.progress import Progress
     from barca.exec.spill import Spill
     from barca.model import Definition, FunctionRef, Work
-    from barca.ports import PackStore
+    from barca.ports import Keep, PackStore
 
 
 class Interrupted(KeyboardInterrupt):
@@ -56,6 +59,7 @@ def execute(
     quiet: bool = False,
     progress: Progress | None = None,
     spill: Spill | None = None,
+    keep: Keep | None = None,
     interruptible: bool = False,
 ) -> WorkResult:
     """Run a work and store what it computes.
@@ -69,6 +73,8 @@ def execute(
         progress: Told which key is begun. Whoever reads it enforces timeouts; without it they are
             enforced here, as far as `Alarm` can.
         spill: Keeps what one-key calls came to, for `recover`, until they are stored.
+        keep: Takes what a batched call has stored while it goes on; without it everything is stored at its
+            end.
         interruptible: Whether a `KeyboardInterrupt` is the user's Ctrl-C, rather than a step's failure.
 
     Raises:
@@ -76,7 +82,7 @@ def execute(
     """
     reset_peak()
     started = time.perf_counter()
-    call = _Call(work, store, interruptible=interruptible, progress=progress, spill=spill)
+    call = _Call(work, store, interruptible=interruptible, progress=progress, spill=spill, keep=keep)
     with (
         recording(work.node, work.run_id, log_dir, quiet=quiet) as recorder,
         surroundings(work.env, work.engine),
@@ -105,7 +111,7 @@ def recover(
         finished: What the first calls of the work came to, and their seconds; see `Spill.keep`.
     """
     started = time.perf_counter()
-    call = _Call(work, store, interruptible=False, progress=None, spill=None)
+    call = _Call(work, store)
     call.recover(load, finished)
     return call.result(time.perf_counter() - started)
 
@@ -125,12 +131,17 @@ class _Call:
         work: Work,
         store: PackStore,
         *,
-        interruptible: bool,
-        progress: Progress | None,
-        spill: Spill | None,
+        interruptible: bool = False,
+        progress: Progress | None = None,
+        spill: Spill | None = None,
+        keep: Keep | None = None,
     ) -> None:
         self._work = work
         self._store = store
+        self._keep_early = keep
+        self._early: set[str] = set()
+        self._parts = 0
+        self._started = time.perf_counter()
         self._progress = progress
         self._spill = spill
         self._interruption: tuple[type[BaseException], ...] = (KeyboardInterrupt,) if interruptible else ()
@@ -176,10 +187,11 @@ class _Call:
             self._begun, self._elapsed = [], 0.0
 
     def result(self, elapsed_seconds: float) -> WorkResult:
-        """The outcome of every key that was begun."""
+        """The outcome of every key that was begun and was not told before."""
         elapsed = self._elapsed if isinstance(self._elapsed, list) else elapsed_seconds
+        begun = [key for key in self._begun if key not in self._early] if self._early else self._begun
         return WorkResult(
-            outcomes=outcome_rows(self._begun, self._failures, elapsed, self._work.attempt),
+            outcomes=outcome_rows(begun, self._failures, elapsed, self._work.attempt),
             fragments=self._fragments,
             elapsed_seconds=elapsed_seconds,
             raised=self._raised,
@@ -200,10 +212,10 @@ class _Call:
             self._progress.begin(0)
         try:
             alarm.start()
-            sorter.take(definition.function(**arguments))
+            self._answer(definition.function(**arguments), sorter, alarm)
             alarm.stop()
         except self._interruption:
-            raise
+            self.interrupted = True
         except OutputError as error:  # the answer does not fit the call: none of it can be trusted
             sorter.answer.clear()
             problem = describe(error)
@@ -214,17 +226,38 @@ class _Call:
             end_lines()
         self._untimed(0)
         try:
-            self._keep(store_answer(self._work, self._store, sorter.answer, complete=problem is None))
+            self._keep(store_answer(self._work, self._store, sorter.answer))
         except OutputError as error:
             problem = describe(error)
         self._raised = problem is not None
-        for key, reason in sorter.answer.failed.items():
-            self._failures[key] = Failure("Failed", reason)
+        self._failures |= {key: Failure("Failed", reason) for key, reason in sorter.answer.failed.items()}
+        if self.interrupted:  # what it yielded is kept, the rest has not been begun
+            self._begun = [*self._fragments.get_column(KEY), *self._failures]
+            return
         self._fail_unanswered(problem)
+
+    def _answer(self, returned: Any, sorter: Sorter, alarm: Alarm) -> None:
+        """Take what the function returned; runs a generator to its end, storing what it yields."""
+        if not isinstance(returned, Iterator):
+            sorter.take(returned)
+            return
+        if self._keep_early is None:
+            for piece in returned:
+                sorter.take_piece(piece)
+        else:
+            Stream(sorter, partial(self._store_early, self._keep_early), alarm).run(returned)
+        sorter.finish()
+
+    def _store_early(self, keep: Keep, answer: Answer) -> None:
+        self._parts += 1
+        stored = store_answer(self._work, self._store, answer, f"-p{self._parts}")
+        self._failures |= {key: describe(error) for key, error in stored.failures}
+        self._early.update(stored.fragments.get_column(KEY))
+        keep(stored.fragments, time.perf_counter() - self._started)
 
     def _fail_unanswered(self, problem: Failure | None) -> None:
         """Keys without a result or a failure of their own fail for the call's problem, or its silence."""
-        answered = {*self._fragments.get_column(KEY), *self._failures}
+        answered = {*self._fragments.get_column(KEY), *self._failures, *self._early}
         for key in self._keys:
             if key not in answered:
                 self._failures[key] = problem or Failure("OutputError", f"no result for {display_text(key)}")
@@ -235,7 +268,7 @@ class _Call:
         inputs = bind_each(self._work, definition, self._store)
         for key, error in inputs.failures.items():
             self._failures[key] = describe(error)
-        function = functools.partial(definition.function, **inputs.shared)
+        function = partial(definition.function, **inputs.shared)
         names = tuple(inputs.columns)
         rows = zip(*inputs.columns.values(), strict=True) if names else iter([()] * len(self._keys))
         values: list[tuple[str, Any]] = []

@@ -11,20 +11,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    import polars as pl
+
     from barca.model import Definition, FunctionRef, Work, WorkResult
-    from barca.ports import PackStore
+    from barca.ports import Keep, PackStore
 
 
 class InlinePending:
     """A work that waits for its turn in this process."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, keep: Keep | None = None) -> None:
         self.work = work
+        self.keep = keep
         self.cancelled = False
+        self.failure: BaseException | None = None
 
     def cancel(self) -> None:
         """Leave it out; a work that runs cannot be stopped from its own thread."""
         self.cancelled = True
+
+    def kept(self, fragments: pl.DataFrame, elapsed_seconds: float, /, *, commit: bool = True) -> None:
+        """Hand on what the call has stored; what that raises is no failure of the step, and raised later."""
+        if self.keep is not None and self.failure is None:
+            try:
+                self.keep(fragments, elapsed_seconds, commit=commit)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                self.failure = error
 
 
 class InlineExecutor:
@@ -58,9 +72,9 @@ class InlineExecutor:
         self._queue: deque[InlinePending] = deque()
         self._interrupted = False
 
-    def submit(self, work: Work) -> InlinePending:
-        """Queue a work."""
-        pending = InlinePending(work)
+    def submit(self, work: Work, keep: Keep | None = None) -> InlinePending:
+        """Queue a work; see `ports.Executor`."""
+        pending = InlinePending(work, keep)
         self._queue.append(pending)
         return pending
 
@@ -69,6 +83,7 @@ class InlineExecutor:
 
         Raises:
             KeyboardInterrupt: Ctrl-C was pressed, now or during the work returned last.
+            BarcaError: What a call stored on its way could not be kept.
         """
         if self._interrupted:
             self._interrupted = False
@@ -84,11 +99,14 @@ class InlineExecutor:
                     self._load,
                     self._log_dir,
                     quiet=self._quiet,
+                    keep=pending.kept if pending.keep is not None else None,
                     interruptible=True,
                 )
             except Interrupted as interrupted:
                 self._interrupted = True
                 result = interrupted.result
+            if pending.failure is not None:
+                raise pending.failure
             return [(pending, result)]
         return []
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from barca import events
-from barca.exec.records import call_row, definition_row, materialization_rows
+from barca.exec.records import Ended, call_row, definition_row, materialization_rows
 from barca.exec.report import Failure
 from barca.partitions import display_text
 from barca.plan.edges import folds_digest
@@ -20,24 +20,36 @@ from barca.schemas import (
     KEY,
     MATERIALIZATIONS,
     NODE,
+    OUTCOME_STATUSES,
+    STATUS,
     TRACEBACK,
     empty,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from barca._typing import NodeId
     from barca.model import Work, WorkResult
     from barca.plan.inputs import NodePlan, PlanInputs
     from barca.ports import Clock, LedgerWriter, Listener
 
+GROUP_SECONDS: Final = 0.5
+"""What ended is committed this long after the oldest of it, or later where the disk is slow."""
+
+GROUP_ROWS: Final = 50_000
+"""What ended is committed once it is so many rows."""
+
+_COSTS: Final = 4
+"""Committing takes about one part in so many of the time, at most."""
+
 SHOWN_FAILURES: Final = 5
 """At most so many failed keys of a node are told one by one."""
 
 
 class Journal:
-    """Records of one run.
+    """Records of one run, brought to the ledger together: what a single call costs is putting it on a list.
 
     Args:
         writer: The ledger's writing side.
@@ -55,29 +67,31 @@ class Journal:
         self.tell = listener
         self.failure: Failure | None = None
         self.warnings: list[str] = []
+        self._ended: dict[NodeId, tuple[NodePlan, PlanInputs, list[Ended]]] = {}
+        self._calls: list[dict[str, Any]] = []
+        self._waiting = 0
+        self._since: float | None = None
+        self._patience = GROUP_SECONDS
         self._rows: dict[NodeId, list[pl.DataFrame]] = {}
         self._shown: dict[NodeId, int] = {}
         self._defined: set[NodeId] = set()
 
     def rows(self, nodes: Iterable[NodeId]) -> dict[NodeId, pl.DataFrame]:
         """Rows of `schemas.MATERIALIZATIONS` that the nodes' successes got in this run."""
+        self._hand_over()
         return {node: pl.concat([empty(MATERIALIZATIONS), *self._rows.get(node, [])]) for node in nodes}
 
     def succeeded(
         self, plan: NodePlan, inputs: PlanInputs, work: Work, outcomes: pl.DataFrame, fragments: pl.DataFrame
     ) -> None:
         """Keys that have a result."""
-        self._define(plan, inputs)
-        rows = self._append(plan, inputs, work, outcomes, fragments)
-        if plan.node.keyed or folds_digest(plan.node.definition):
-            # other nodes are decided by what this one returned; of the rest nobody asks again
-            self._rows.setdefault(plan.node.id, []).append(rows)
-        self.tell(events.KeysDone(plan.node.id, rows.height, 0))
+        self._note(plan, inputs, Ended(work, outcomes, fragments))
+        self.tell(events.KeysDone(plan.node.id, outcomes.height, 0))
 
     def failed(self, plan: NodePlan, inputs: PlanInputs, work: Work, outcomes: pl.DataFrame) -> None:
         """Keys that are given up."""
         node_id = plan.node.id
-        self._append(plan, inputs, work, outcomes, empty(FRAGMENTS))
+        self._note(plan, inputs, Ended(work, outcomes, empty(FRAGMENTS)))
         self.tell(events.KeysDone(node_id, 0, outcomes.height))
         for row in outcomes.head(SHOWN_FAILURES - self._shown.get(node_id, 0)).iter_rows(named=True):
             self._shown[node_id] = self._shown.get(node_id, 0) + 1
@@ -95,33 +109,53 @@ class Journal:
         """A work that ended, with an answer or without."""
         if result is not None:
             self.warnings += [warning for warning in result.warnings if warning not in self.warnings]
-        self._writer.append("calls", call_row(work, result, status, elapsed_seconds, self._clock.now()))
+        self._calls.append(call_row(work, result, status, elapsed_seconds, self._clock.now()))
+        self._wait_from_now(1)
 
     def tick(self) -> None:
-        """Commit what has waited long enough, though nothing new ended."""
-        self._writer.append("calls", empty(CALL_RECORDS))
+        """Commit what has waited long enough, or is much."""
+        if self._since is not None and (
+            self._waiting >= GROUP_ROWS or self._clock.monotonic() - self._since >= self._patience
+        ):
+            self.flush()
 
     def flush(self) -> None:
         """Commit everything."""
+        began = self._clock.monotonic()
+        self._hand_over()
         self._writer.flush()
+        self._patience = max(GROUP_SECONDS, _COSTS * (self._clock.monotonic() - began))
 
-    def _append(
-        self, plan: NodePlan, inputs: PlanInputs, work: Work, outcomes: pl.DataFrame, fragments: pl.DataFrame
-    ) -> pl.DataFrame:
-        node_id = plan.node.id
-        rows = materialization_rows(
-            plan,
-            inputs.fingerprints[node_id],
-            inputs.env.get(node_id, {}),
-            work,
-            outcomes,
-            fragments,
-            self._clock.now(),
-        )
-        self._writer.append("materializations", rows)
-        return rows
+    def _note(self, plan: NodePlan, inputs: PlanInputs, ended: Ended) -> None:
+        self._ended.setdefault(plan.node.id, (plan, inputs, []))[2].append(ended)
+        self._wait_from_now(ended.outcomes.height)
 
-    def _define(self, plan: NodePlan, inputs: PlanInputs) -> None:
+    def _wait_from_now(self, rows: int) -> None:
+        self._waiting += rows
+        if self._since is None:
+            self._since = self._clock.monotonic()
+
+    def _hand_over(self) -> None:
+        """Give the writer, as rows, what ended since the last time."""
+        now = self._clock.now()
+        while self._ended:  # one at a time: where the writer fails, the others are still here
+            node_id = next(iter(self._ended))
+            plan, inputs, parts = self._ended.pop(node_id)
+            self._define(plan, inputs, now)
+            fingerprint, env = inputs.fingerprints[node_id], inputs.env.get(node_id, {})
+            rows = materialization_rows(node_id, fingerprint, env, parts, now)
+            if plan.node.keyed or folds_digest(plan.node.definition):
+                # other nodes are decided by what this one returned; of the rest nobody asks again
+                successes = rows.filter(pl.col(STATUS) == OUTCOME_STATUSES[0])
+                self._rows.setdefault(node_id, []).append(successes)
+            self._writer.append("materializations", rows)
+        if self._calls:
+            calls = pl.DataFrame(self._calls, schema=CALL_RECORDS)
+            self._calls.clear()
+            self._writer.append("calls", calls)
+        self._waiting, self._since = 0, None
+
+    def _define(self, plan: NodePlan, inputs: PlanInputs, now: datetime) -> None:
         """Keep a definition's source and components the first time it runs."""
         node_id = plan.node.id
         if node_id in self._defined:
@@ -132,4 +166,4 @@ class Journal:
             (pl.col(NODE) == node_id) & (pl.col(DEFINITION_HASH) == fingerprint.hash)
         )
         if known.is_empty():
-            self._writer.append("definitions", definition_row(plan, fingerprint, self._clock.now()))
+            self._writer.append("definitions", definition_row(plan, fingerprint, now))

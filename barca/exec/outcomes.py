@@ -54,6 +54,11 @@ def outcome_rows(
     )
 
 
+def success_rows(keys: pl.Series, elapsed_seconds: float, attempt: int) -> pl.DataFrame:
+    """Rows of `schemas.OUTCOMES` of keys that succeeded."""
+    return outcome_rows(keys.to_list(), {}, elapsed_seconds, attempt)
+
+
 def death_rows(keys: pl.DataFrame, death: WorkerDied, attempt: int) -> pl.DataFrame:
     """Rows of `schemas.OUTCOMES` for keys whose worker died on them.
 

@@ -7,7 +7,7 @@ tables. Keys are matched by their string form.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,12 +68,11 @@ class Sorter:
         self._names = work.dimensions
         self._by_form = _key_forms(work)
         self._given: set[str] = set()
+        self._yielded: pl.DataFrame | None = None
         self.answer = Answer()
 
     def take(self, returned: Any) -> None:
-        """Take what the function returned; runs a generator to its end.
-
-        What was taken before a generator raised stays in `answer`.
+        """Take what the function returned.
 
         Raises:
             OutputError: It is no answer, or has keys that the call has not, or a key twice.
@@ -82,13 +81,32 @@ class Sorter:
             self._take_values(returned.items())
         elif is_table(returned):
             self.answer.table = to_frame(returned, self._work.engine)
-        elif isinstance(returned, Iterator):
-            for piece in returned:
-                self._take_piece(piece)
         else:
             raise self._error(f"returned {_a(returned)}", "batch_output", ACCEPTED)
 
-    def _take_piece(self, piece: Any) -> None:
+    @property
+    def waiting(self) -> bool:
+        """Whether something came in that `drain` would give."""
+        return bool(self.answer.values or self.answer.yielded)
+
+    def drain(self) -> Answer:
+        """What came in, to be stored; the failures stay."""
+        came = self.answer
+        self.answer = Answer(failed=came.failed)
+        return Answer(values=came.values, yielded=came.yielded)
+
+    def finish(self) -> None:
+        """A generator came to its end: after tables, keys that none of them had have no rows."""
+        if self._yielded is not None:
+            without = [key for key in self._work.keys.get_column(KEY) if key not in self._given]
+            self.answer.yielded.append((self._yielded, without))
+
+    def take_piece(self, piece: Any) -> None:
+        """Take what a generator yielded.
+
+        Raises:
+            OutputError: As `take`.
+        """
         if isinstance(piece, Mapping):
             self._take_values(piece.items())
         elif is_table(piece):
@@ -131,6 +149,7 @@ class Sorter:
             raise self._twice(min(twice))
         self._given.update(found)
         self.answer.yielded.append((frame, found))
+        self._yielded = frame.clear()
 
     def _key_text(self, frame: pl.DataFrame, name: str) -> pl.Expr:
         text = text_form(name, frame.schema[name]) if name in frame.columns else None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barca.exec.boundary import describe, timed_out_text
 from barca.exec.call import failed_result
+from barca.exec.parts import PartReader
 from barca.exec.progress import Seen, read_progress
 from barca.exec.wire import from_bytes, to_bytes
 from barca.io.storage import process_exists
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from barca.model import Definition, FunctionRef
-    from barca.ports import PackStore
+    from barca.ports import Keep, PackStore
 
 CHECK_SECONDS: Final = 0.1
 """How often timeouts and lost workers are looked for."""
@@ -44,10 +45,12 @@ BROKEN_POOLS: Final = 3
 class ProcessPending:
     """A work that is queued for, or runs in, a worker process."""
 
-    def __init__(self, work: Work, payload: bytes, progress: Path) -> None:
+    def __init__(self, work: Work, payload: bytes, progress: Path, keep: Keep | None = None) -> None:
         self.work = work
         self.payload = payload
         self.progress = progress
+        self._keep = keep
+        self._parts = PartReader(progress)
         self.started = time.monotonic()
         self.future: Future[bytes] | None = None
         self.spill = progress.with_suffix(".spill")
@@ -65,6 +68,12 @@ class ProcessPending:
         """End its worker."""
         if self.future is not None:
             self.future.cancel()
+
+    def hand_on(self) -> None:
+        """Tell what the call has stored so far, or before it ended."""
+        if self._keep is not None and self.work.batched:
+            for fragments, elapsed_seconds in self._parts.read():
+                self._keep(fragments, elapsed_seconds)
 
     def begun(self, seen: Seen | None) -> tuple[str, ...] | None:
         """Keys of the one-key calls that were begun, see `WorkerDied`."""
@@ -111,13 +120,13 @@ class ProcessExecutor:
         if self._pool is None:
             self._pool = self._new_pool()
 
-    def submit(self, work: Work) -> ProcessPending:
-        """Send a work to a worker; works beyond `workers` wait here."""
+    def submit(self, work: Work, keep: Keep | None = None) -> ProcessPending:
+        """Send a work to a worker; works beyond `workers` wait here. See `ports.Executor`."""
         self.start()
         if self._directory is None:
             self._directory = tempfile.TemporaryDirectory(prefix="barca-", ignore_cleanup_errors=True)
         progress = Path(self._directory.name, f"{work.run_id}-{work.id}.progress")
-        pending = ProcessPending(work, to_bytes(work), progress)
+        pending = ProcessPending(work, to_bytes(work), progress, keep)
         self._queue.append(pending)
         self._fill()
         return pending
@@ -221,6 +230,7 @@ class ProcessExecutor:
             else:
                 answer = self._overdue(pending)
                 if answer is None:
+                    pending.hand_on()
                     self._running.append(pending)
                     continue
                 pending.stop()
@@ -228,6 +238,7 @@ class ProcessExecutor:
             if answer is None and not pending.cancelled:
                 self._queue.appendleft(pending)
                 continue
+            pending.hand_on()
             pending.progress.unlink(missing_ok=True)
             pending.spill.unlink(missing_ok=True)
             if answer is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -11,6 +12,7 @@ import polars as pl
 from barca.plan.lookup import lookup
 from barca.schemas import (
     CALL,
+    DIGEST,
     FRAGMENTS,
     INPUT_HASHES,
     KEY,
@@ -23,7 +25,7 @@ from barca.schemas import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from barca._typing import NodeId
     from barca.plan.inputs import NodePlan
@@ -35,6 +37,23 @@ _STEPS: Final = 32
 goes over all that waits."""
 
 
+def own_fragments(keys: pl.DataFrame, held: pl.DataFrame, dimensions_read: Sequence[str]) -> pl.DataFrame:
+    """What a node holds for keys, in their order, without hashes: a worker reads where they lie.
+
+    Args:
+        keys: Frame with `key` and the `dim:` columns.
+        held: `schemas.FRAGMENTS` of the node.
+        dimensions_read: Its dimensions.
+    """
+    columns = keys.select(KEY, *dimensions(dimensions_read))
+    return columns.join(without_hashes(held), on=KEY, how="left", maintain_order="left")
+
+
+def without_hashes(held: pl.DataFrame) -> pl.DataFrame:
+    """Fragments without their hashes: 64 bytes a key need not travel."""
+    return held.with_columns(pl.lit(None, pl.String).alias(RUN_HASH), pl.lit(None, pl.String).alias(DIGEST))
+
+
 @dataclass(frozen=True, slots=True)
 class Ready:
     """Keys that may start: one batched call, or any number of one-key calls.
@@ -42,10 +61,23 @@ class Ready:
     Attributes:
         keys: Frame of `schemas.WORK_KEYS` plus `dim:` columns and `input_hashes`.
         attempt: Which attempt it is, from 1.
+        parent: The work that failed before.
+        inputs: Per node read key for key, its `schemas.FRAGMENTS` of these keys, in their order, with the
+            `dim:` columns; nothing for keys that are tried again.
     """
 
     keys: pl.DataFrame
     attempt: int = 1
+    parent: str | None = None
+    inputs: Mapping[NodeId, pl.DataFrame] = field(default_factory=dict)
+
+    def slice(self, offset: int, length: int | None = None) -> Ready:
+        """Some of the keys."""
+        return replace(
+            self,
+            keys=self.keys.slice(offset, length),
+            inputs={name: frame.slice(offset, length) for name, frame in self.inputs.items()},
+        )
 
 
 class NodeQueue:
@@ -74,6 +106,7 @@ class NodeQueue:
         self.succeeded = 0
         self.failed = empty(pl.Schema({KEY: pl.String}))
         self.blocked = plan.decision.filter(pl.col(STATE) == "blocked").select(KEY)
+        self._sources: dict[NodeId, NodeQueue] = {}
         self._released: list[pl.DataFrame] = []
         self._unseen = 0
         self.in_flight = 0
@@ -122,6 +155,7 @@ class NodeQueue:
 
     def follow(self, source: NodeQueue) -> None:
         """Read an input key for key: wait for its keys that run, give up those without a result."""
+        self._sources[source.plan.node.id] = source
         if (without := source.without_result()).height:
             self.block(without)
         if source.finished:
@@ -134,12 +168,16 @@ class NodeQueue:
 
     def release(self, keys: pl.DataFrame) -> None:
         """Keys of an input got their results: the same keys here wait for one input less."""
-        self._released.append(keys.select(KEY))
+        self._released.append(keys)
         self._unseen += keys.height
 
     def _settle_released(self) -> None:
         # a key that several inputs release stands in it as often
-        counts = pl.concat(self._released).group_by(KEY).agg(pl.len().cast(pl.Int64).alias("less"))
+        counts = (
+            pl.concat([keys.select(KEY) for keys in self._released])
+            .group_by(KEY)
+            .agg(pl.len().cast(pl.Int64).alias("less"))
+        )
         self._released.clear()
         self._unseen = 0
         marked = lookup(self.waiting, counts, ["less"])
@@ -167,28 +205,41 @@ class NodeQueue:
             if not at_once and self._unseen * _STEPS < self.total:
                 return
             self._settle_released()
-        if not self.batched:
-            free = self.waiting.filter(pl.col(_WAITS) <= 0)
-            if free.height:
-                self.waiting = self.waiting.filter(pl.col(_WAITS) > 0)
-                self.ready.append(Ready(free.drop(_WAITS)))
+        free, self.waiting = self._split_free()
+        if free.is_empty():
             return
-        open_calls = self.waiting.group_by(CALL).agg(pl.col(_WAITS).max()).filter(pl.col(_WAITS) <= 0)
-        if open_calls.height:
-            free = self.waiting.join(open_calls.select(CALL), on=CALL, how="semi", maintain_order="left")
-            self.waiting = self.waiting.join(
-                open_calls.select(CALL), on=CALL, how="anti", maintain_order="left"
-            )
-            calls = free.drop(_WAITS).partition_by(CALL, maintain_order=True)
-            self.ready.extend(Ready(call) for call in calls)
+        ready = Ready(free.drop(_WAITS), inputs=self._inputs(free))
+        if not self.batched:
+            self.ready.append(ready)
+            return
+        runs = free.select(pl.col(CALL).rle_id()).to_series().rle().struct.field("len").to_list()
+        for offset, length in zip(accumulate(runs, initial=0), runs, strict=False):
+            self.ready.append(ready.slice(offset, length))
+
+    def _split_free(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """What waits for nothing any more, call by call, and the rest."""
+        if not self.batched:
+            free = pl.col(_WAITS) <= 0
+            return self.waiting.filter(free), self.waiting.filter(~free)
+        first, waits = pl.col(ORDINAL).min().over(CALL), pl.col(_WAITS).max().over(CALL)
+        marked = self.waiting.with_columns(first.alias("first"), (waits <= 0).alias("free"))
+        chosen = marked.filter("free").sort("first", ORDINAL)
+        return chosen.drop("first", "free"), marked.filter(~pl.col("free")).drop("first", "free")
+
+    def _inputs(self, keys: pl.DataFrame) -> dict[NodeId, pl.DataFrame]:
+        """What keys read key for key, looked up together."""
+        return {
+            node_id: own_fragments(keys, source.fragments(), source.plan.node.dimensions)
+            for node_id, source in self._sources.items()
+        }
 
     def take(self, size: int) -> Ready:
         """The next keys to start: a batched call, or at most `size` one-key calls."""
         head = self.ready.popleft()
         if self.batched or head.keys.height <= size:
             return head
-        self.ready.appendleft(Ready(head.keys.slice(size), head.attempt))
-        return Ready(head.keys.head(size), head.attempt)
+        self.ready.appendleft(head.slice(size))
+        return head.slice(0, size)
 
     def add(self, keys: Iterable[Ready], *, first: bool = False) -> None:
         """Queue keys again."""
@@ -200,7 +251,7 @@ class NodeQueue:
 
     def succeed(self, fragments: pl.DataFrame) -> None:
         """Note results."""
-        self._fragments.append(fragments.select(list(FRAGMENTS)))
+        self._fragments.append(fragments)
         self.succeeded += fragments.height
         self.remaining -= fragments.height
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -11,18 +13,17 @@ from barca.plan.changed import env_marks
 from barca.schemas import (
     ATTEMPTS,
     CALL,
-    CALL_RECORDS,
     CREATED_AT,
     DEFINITION_HASH,
     DEFINITIONS,
     ELAPSED_SECONDS,
     ENV_HASH,
-    FRAGMENTS,
     INPUT_HASHES,
     KEY,
     MATERIALIZATIONS,
     MAX_RSS_BYTES,
     NODE,
+    PARENT,
     RUN_HASH,
     RUN_ID,
     STATUS,
@@ -30,71 +31,90 @@ from barca.schemas import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from barca._typing import NodeId
     from barca.model import Fingerprint, Work, WorkResult
     from barca.plan.inputs import NodePlan
 
 
-def materialization_rows(
-    plan: NodePlan,
-    fingerprint: Fingerprint,
-    env: Mapping[str, str | None],
-    work: Work,
-    outcomes: pl.DataFrame,
-    fragments: pl.DataFrame,
-    now: datetime,
-) -> pl.DataFrame:
-    """Rows of `schemas.MATERIALIZATIONS` for keys that ended.
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Keys of one work that ended together.
 
-    Args:
-        plan: The node's plan.
-        fingerprint: Its fingerprint.
-        env: Its environment variables.
+    Attributes:
         work: What ran.
         outcomes: Rows of `schemas.OUTCOMES` of the keys that ended.
         fragments: Rows of `schemas.FRAGMENTS` of those that succeeded.
+    """
+
+    work: Work
+    outcomes: pl.DataFrame
+    fragments: pl.DataFrame
+
+
+def materialization_rows(
+    node: NodeId,
+    fingerprint: Fingerprint,
+    env: Mapping[str, str | None],
+    ended: Sequence[Ended],
+    now: datetime,
+) -> pl.DataFrame:
+    """Rows of `schemas.MATERIALIZATIONS` for keys that ended, of many works at once.
+
+    Args:
+        node: The node.
+        fingerprint: Its fingerprint.
+        env: Its environment variables.
+        ended: What ended; each key once.
         now: Time of the rows.
     """
-    identity = work.keys.select(KEY, RUN_HASH, INPUT_HASHES)
-    stored = fragments.select([name for name in FRAGMENTS if name != RUN_HASH])
-    rows = outcomes.join(identity, on=KEY, how="left", maintain_order="left").join(
-        stored, on=KEY, how="left", maintain_order="left"
-    )
+    works = list({id(one.work): one.work for one in ended}.values())
+    # a key of several works has the same identity in each
+    identity = pl.concat([work.keys.select(KEY, RUN_HASH, INPUT_HASHES) for work in works])
+    if len(works) > 1:
+        identity = identity.unique(KEY, keep="any")
+    stored = pl.concat([one.fragments for one in ended]).drop(RUN_HASH)
+    outcomes = pl.concat([one.outcomes for one in ended])
+    heights = pl.Series([one.outcomes.height for one in ended], dtype=pl.Int64)
+    calls = pl.Series([one.work.id for one in ended], dtype=pl.String).repeat_by(heights)
     constants = {
-        NODE: plan.node.id,
+        NODE: node,
         DEFINITION_HASH: fingerprint.hash,
         ENV_HASH: env_marks(env),
-        RUN_ID: work.run_id,
-        CALL: work.id,
+        RUN_ID: ended[0].work.run_id,
     }
-    return rows.with_columns(
-        *(pl.lit(value, pl.String).alias(name) for name, value in constants.items()),
-        pl.lit(now, TIMESTAMP).alias(CREATED_AT),
-    ).select(list(MATERIALIZATIONS))
+    return (
+        outcomes.with_columns(calls.explode(empty_as_null=False).alias(CALL))
+        .join(identity, on=KEY, how="left", maintain_order="left")
+        .join(stored, on=KEY, how="left", maintain_order="left")
+        .with_columns(
+            *(pl.lit(value, pl.String).alias(name) for name, value in constants.items()),
+            pl.lit(now, TIMESTAMP).alias(CREATED_AT),
+        )
+        .select(list(MATERIALIZATIONS))
+    )
 
 
 def call_row(
     work: Work, result: WorkResult | None, status: str, elapsed: float, now: datetime
-) -> pl.DataFrame:
-    """The row of `schemas.CALL_RECORDS` of a work that ended."""
-    return pl.DataFrame(
-        {
-            RUN_ID: [work.run_id],
-            CALL: [work.id],
-            NODE: [work.node],
-            "keys": [work.keys.height],
-            STATUS: [status],
-            ATTEMPTS: [work.attempt],
-            ELAPSED_SECONDS: [elapsed],
-            MAX_RSS_BYTES: [result.max_rss_bytes if result else None],
-            "engine": [work.engine],
-            "polars_version": [pl.__version__],
-            "started_at": [now],
-        },
-        schema=CALL_RECORDS,
-    )
+) -> dict[str, Any]:
+    """The row of `schemas.CALL_RECORDS` of a work that ended now."""
+    return {
+        RUN_ID: work.run_id,
+        CALL: work.id,
+        PARENT: work.parent,
+        NODE: work.node,
+        "keys": work.keys.height,
+        STATUS: status,
+        ATTEMPTS: work.attempt,
+        ELAPSED_SECONDS: elapsed,
+        MAX_RSS_BYTES: result.max_rss_bytes if result else None,
+        "engine": work.engine,
+        "polars_version": pl.__version__,
+        "started_at": now - timedelta(seconds=elapsed),
+    }
 
 
 def definition_row(plan: NodePlan, fingerprint: Fingerprint, now: datetime) -> pl.DataFrame:

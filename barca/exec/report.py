@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from barca._typing import NodeId
+    from barca.exec.queues import NodeQueue
     from barca.plan.inputs import NodePlan, Plan
 
 
@@ -35,6 +36,19 @@ class NodeReport:
     blocked: pl.DataFrame
     skipped: tuple[str, str] | None
     fragments: pl.DataFrame
+
+
+def node_report(queue: NodeQueue, skipped: tuple[str, str] | None) -> NodeReport:
+    """How the node of a queue ended."""
+    return NodeReport(
+        plan=queue.plan,
+        ran=queue.succeeded,
+        elapsed_seconds=queue.elapsed_seconds,
+        failed=queue.failed,
+        blocked=queue.blocked,
+        skipped=skipped,
+        fragments=queue.fragments(),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

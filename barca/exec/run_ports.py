@@ -26,8 +26,7 @@ class RunPorts:
         clock: The time.
         listener: Receives events.
         replan: Decides again, given the nodes that settled and the ledger rows they got in this run.
-        make_work: Describes a work: node, keys, attempt, fragments each source holds, and whether one-key
-            fragments share a pack.
+        make_work: Describes a work: node, keys, attempt, and what gives the fragments a source holds.
         capacity: Sum of weights that may run at once.
     """
 

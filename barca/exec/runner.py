@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -12,11 +13,11 @@ from barca import events
 from barca.errors import Cancelled, StoreError
 from barca.exec.attempts import died_on, next_attempt
 from barca.exec.journal import Journal
-from barca.exec.outcomes import death_rows
+from barca.exec.outcomes import death_rows, success_rows
 from barca.exec.queues import NodeQueue, Ready
-from barca.exec.report import NodeReport, RunReport
+from barca.exec.report import RunReport, node_report
 from barca.model import WorkerDied
-from barca.schemas import ATTEMPTS, ELAPSED_SECONDS, KEY, STATUS
+from barca.schemas import ELAPSED_SECONDS, KEY, STATUS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,9 +32,6 @@ BUDGET_SECONDS: Final = 0.5
 
 CHUNK_KEYS: Final = 20_000
 """At most so many one-key calls travel together."""
-
-OWN_FILE_KEYS: Final = 1_000
-"""A node that computes at most so many one-key calls in a run writes a file for each."""
 
 POLL_SECONDS: Final = 0.2
 
@@ -50,6 +48,7 @@ class Runner:
         self._skipped: dict[NodeId, tuple[str, str]] = {}
         self._settled: set[NodeId] = set()
         self._delayed: list[tuple[float, int, NodeId, tuple[Ready, ...]]] = []
+        self._early: dict[str, list[pl.DataFrame]] = {}
         self._numbers = itertools.count(1)
         self._ticket = itertools.count()
         self._weight = 0
@@ -204,15 +203,30 @@ class Runner:
             plan=queue.plan,
             ready=ready,
             budget_seconds=None if queue.batched else BUDGET_SECONDS,
-            shared_pack=queue.total > OWN_FILE_KEYS,
-            held={edge.source: self._queues[edge.source].fragments() for edge in node.edges},
+            held=lambda source: self._queues[source].fragments(),
         )
         queue.in_flight += 1
         self._weight += weight
-        self._ports.executor.submit(work)
+        self._ports.executor.submit(work, partial(self._kept, queue, work))
         self._journal.tell(events.WorkStarted(node.id, work.id, work.keys.height))
 
     # --- what ended ---------------------------------------------------------------------------------
+
+    def _kept(
+        self,
+        queue: NodeQueue,
+        work: Work,
+        fragments: pl.DataFrame,
+        elapsed_seconds: float,
+        *,
+        commit: bool = False,
+    ) -> None:
+        """A call that goes on has stored results of some of its keys; see `ports.Keep`."""
+        self._early.setdefault(work.id, []).append(fragments.select(KEY))
+        outcomes = success_rows(fragments.get_column(KEY), elapsed_seconds, work.attempt)
+        self._store(queue, work, outcomes, fragments)
+        if commit:
+            self._journal.flush()
 
     def _ended(self, work: Work, result: WorkResult | WorkerDied) -> None:
         queue = self._queues[work.node]
@@ -223,18 +237,20 @@ class Runner:
             self._died(queue, work, result)
         else:
             self._answered(queue, work, result)
+        self._early.pop(work.id, None)
         if queue.finished:
             self._finish(queue)
 
     def _answered(self, queue: NodeQueue, work: Work, result: WorkResult) -> None:
         if not queue.batched:
             self._hand_back(queue, work, result.outcomes)
-        status = "success" if (result.outcomes.get_column(STATUS) == "success").all() else "failed"
-        self._journal.called(work, result, status, result.elapsed_seconds)
+        whole = (result.outcomes.get_column(STATUS) == "success").all()
+        self._journal.called(work, result, "success" if whole else "failed", result.elapsed_seconds)
         self._take(queue, work, result)
 
     def _died(self, queue: NodeQueue, work: Work, death: WorkerDied) -> None:
         keys = work.keys if death.begun is None else died_on(work.keys, death.begun)
+        keys = self._not_kept(work, keys)
         failed = death_rows(keys, death, work.attempt)
         if death.begun is not None:
             finished = [death.finished.outcomes] if death.finished is not None else []
@@ -242,7 +258,8 @@ class Runner:
         self._journal.called(work, None, "failed", death.elapsed_seconds)
         if death.finished is not None:
             self._take(queue, work, death.finished)
-        self._failed(queue, work, failed, whole=queue.batched)
+        if failed.height:
+            self._failed(queue, work, failed, whole=queue.batched)
 
     def _hand_back(self, queue: NodeQueue, work: Work, ended: pl.DataFrame) -> None:
         """Queue again the one-key calls of a chunk that have not ended."""
@@ -252,31 +269,34 @@ class Runner:
 
     def _take(self, queue: NodeQueue, work: Work, result: WorkResult) -> None:
         """Keep what succeeded and see to what failed; learn how long the function takes for a key."""
-        outcomes = result.outcomes.with_columns(pl.lit(work.attempt, pl.Int64).alias(ATTEMPTS))
+        outcomes = self._not_kept(work, result.outcomes)
         if outcomes.height and not queue.batched:
             # reading and packing are done once for the chunk, so they don't count
             queue.seconds_per_key = float(outcomes.get_column(ELAPSED_SECONDS).sum()) / outcomes.height
-        self._store(queue, work, outcomes.filter(pl.col(STATUS) == "success"), result.fragments)
-        failed = outcomes.filter(pl.col(STATUS) != "success")
-        if failed.height:
-            self._failed(queue, work, failed, whole=result.raised)
+        good = outcomes.get_column(STATUS) == "success"
+        whole = good.all()
+        self._store(queue, work, outcomes if whole else outcomes.filter(good), result.fragments)
+        if not whole:
+            self._failed(queue, work, outcomes.filter(~good), whole=result.raised)
+
+    def _not_kept(self, work: Work, keys: pl.DataFrame) -> pl.DataFrame:
+        """The keys without those that ended well before the call did, whatever became of it."""
+        for kept in self._early.get(work.id, ()):
+            keys = keys.join(kept, on=KEY, how="anti", maintain_order="left")
+        return keys
 
     def _store(self, queue: NodeQueue, work: Work, outcomes: pl.DataFrame, fragments: pl.DataFrame) -> None:
         if outcomes.is_empty():
             return
-        node_id = queue.plan.node.id
         self._journal.succeeded(queue.plan, self._plan.inputs, work, outcomes, fragments)
         queue.succeed(fragments)
-        done = fragments.select(KEY)
-        for reader in self._readers(node_id, "same_key"):
-            reader.release(done)
+        for reader in self._readers(queue.plan.node.id, "same_key"):
+            reader.release(fragments)
             reader.promote(at_once=False)
 
     def _failed(self, queue: NodeQueue, work: Work, failed: pl.DataFrame, *, whole: bool) -> None:
         keys = work.keys.join(failed.select(KEY), on=KEY, how="semi", maintain_order="left")
-        following = next_attempt(
-            queue.plan.node.definition, keys, work.attempt, whole=whole, call_keys=work.keys.height
-        )
+        following = next_attempt(queue.plan.node.definition, work, keys, whole=whole)
         if not following.given_up:
             due = self._ports.clock.monotonic() + following.delay
             heapq.heappush(self._delayed, (due, next(self._ticket), queue.plan.node.id, following.again))
@@ -355,18 +375,10 @@ class Runner:
                 self._skipped[plan.node.id] = ("upstream_failed", f"depends on '{_name(cause)}', which {how}")
 
     def _report(self, elapsed_seconds: float) -> RunReport:
-        nodes = {}
-        for node_id, plan in self._plan.nodes.items():
-            queue = self._queues.get(node_id) or NodeQueue(plan)
-            nodes[node_id] = NodeReport(
-                plan=plan,
-                ran=queue.succeeded,
-                elapsed_seconds=queue.elapsed_seconds,
-                failed=queue.failed,
-                blocked=queue.blocked,
-                skipped=self._skipped.get(node_id),
-                fragments=queue.fragments(),
-            )
+        nodes = {
+            node_id: node_report(self._queues.get(node_id) or NodeQueue(plan), self._skipped.get(node_id))
+            for node_id, plan in self._plan.nodes.items()
+        }
         return RunReport(
             run_id=self._run_id,
             status="failed" if self._journal.failure else "success",

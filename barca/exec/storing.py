@@ -44,52 +44,42 @@ def store_keyed(work: Work, store: PackStore, returned: Any) -> Stored:
 
 
 def store_each(work: Work, store: PackStore, values: Sequence[tuple[str, Any]]) -> Stored:
-    """Store what one-key calls returned: in shared packs, or in a file each."""
-    if work.shared_pack or len(values) == 1:
-        return _values(work, store, "", values)
-    parts = [_values(work, store, f"-k{number}", [pair]) for number, pair in enumerate(values)]
-    return Stored(
-        pl.concat([part.fragments for part in parts]),
-        [failure for part in parts for failure in part.failures],
-    )
+    """Store what one-key calls that ran together returned, in packs that they share."""
+    return _values(work, store, "", values)
 
 
-def store_answer(work: Work, store: PackStore, answer: Answer, *, complete: bool) -> Stored:
+def store_answer(work: Work, store: PackStore, answer: Answer, part: str = "") -> Stored:
     """Store what a batched call answered.
 
     Args:
         work: The call.
         store: Receives the packs.
-        answer: What it answered.
-        complete: Whether it came to its end, so that keys without rows in yielded tables have none.
+        answer: What it answered, or what it has yielded so far.
+        part: Tells the packs of one part of the answer from those of another.
 
     Raises:
         OutputError: A table cannot be stored, or holds rows of no key of the call.
     """
     if answer.table is not None:
-        return Stored(_table(work, store, "", answer.table, work.keys))
+        return Stored(_table(work, store, part, answer.table, work.keys))
     packs: list[pl.DataFrame] = []
     failures: Sequence[tuple[str, OutputError]] = []
     if answer.values:
-        stored = _values(work, store, "", list(answer.values.items()))
+        stored = _values(work, store, part, list(answer.values.items()))
         packs, failures = [stored.fragments], stored.failures
-    for number, (frame, keys) in enumerate(_tables(work, answer, complete=complete)):
-        packs.append(_table(work, store, f"-t{number}", frame, keys))
+    for number, (frame, keys) in enumerate(_tables(work, answer)):
+        packs.append(_table(work, store, f"{part}-t{number}", frame, keys))
     return Stored(pl.concat(packs) if packs else empty(FRAGMENTS), failures)
 
 
-def _tables(work: Work, answer: Answer, *, complete: bool) -> list[tuple[pl.DataFrame, pl.DataFrame]]:
+def _tables(work: Work, answer: Answer) -> list[tuple[pl.DataFrame, pl.DataFrame]]:
     """Yielded tables of one schema as one table, each with its keys (`schemas.WORK_KEYS`)."""
     groups: dict[Any, tuple[list[pl.DataFrame], list[str]]] = {}
     for frame, keys in answer.yielded:
         frames, all_keys = groups.setdefault(tuple(frame.schema.items()), ([], []))
         frames.append(frame)
         all_keys += keys
-    if groups and complete:
-        given = {*answer.values, *answer.failed, *(key for _, keys in groups.values() for key in keys)}
-        last = list(groups.values())[-1][1]
-        last += [key for key in work.keys.get_column(KEY) if key not in given]
-    return [(pl.concat(frames), _some(work, keys)) for frames, keys in groups.values()]
+    return [(pl.concat(frames), _some(work, keys)) for frames, keys in groups.values() if keys]
 
 
 def _some(work: Work, keys: Sequence[str]) -> pl.DataFrame:

@@ -100,6 +100,7 @@ def _end_with_parent() -> None:
 def run(payload: bytes, progress_path: str, spill_path: str) -> bytes:
     """Run a pickled `Work`; returns its pickled `WorkResult`."""
     from barca.exec.call import execute
+    from barca.exec.parts import PartWriter
     from barca.exec.progress import Progress
     from barca.exec.spill import Spill
     from barca.exec.wire import from_bytes, to_bytes
@@ -117,6 +118,7 @@ def run(payload: bytes, progress_path: str, spill_path: str) -> bytes:
                 quiet=tools.quiet,
                 progress=progress,
                 spill=spill,
+                keep=PartWriter(Path(progress_path)),
             )
         return to_bytes(result)
     finally:

@@ -18,6 +18,7 @@ from barca.schemas import (
     KEY,
     MAX_RSS_BYTES,
     NODE,
+    PARENT,
     RUN_HASH,
     RUN_ID,
     RUNS,
@@ -145,13 +146,31 @@ def _step(row: Mapping[str, Any]) -> dict[str, Any]:
 def _call(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "batch": row[CALL],
+        "parent": row[PARENT],
         "node_id": row[NODE],
+        "step": f"{row[NODE]}[{row['keys']} {'key' if row['keys'] == 1 else 'keys'}]",
         "keys": row["keys"],
         "status": row[STATUS],
         "attempts": row[ATTEMPTS],
         "elapsed_seconds": row[ELAPSED_SECONDS],
         "max_rss_bytes": row[MAX_RSS_BYTES],
     }
+
+
+def _calls_of(reader: LedgerReader, run_id: str, node: NodeId, key: str) -> list[str]:
+    """Every call of a run that a key was in: the one that decided about it, and those that failed before."""
+    here = (pl.col(RUN_ID) == run_id) & (pl.col(NODE) == node)
+    last = reader.scan("materializations").filter(here & (pl.col(KEY) == key)).select(CALL)
+    calls = reader.scan("calls").filter(here).select(CALL, PARENT)
+    parents: dict[str, str | None] = dict(calls.collect(engine="in-memory").iter_rows())
+    found: list[str] = []
+    following: list[str | None] = last.collect(engine="in-memory").get_column(CALL).to_list()
+    while following:
+        call = following.pop()
+        if call is not None and call not in found:
+            found.append(call)
+            following.append(parents.get(call))
+    return found
 
 
 def log_lines(
@@ -176,11 +195,7 @@ def log_lines(
         node, key = step
         lines = lines.filter(pl.col(NODE) == node)
         if key is not None:
-            rows = reader.scan("materializations").filter(
-                (pl.col(RUN_ID) == run_id) & (pl.col(NODE) == node) & (pl.col(KEY) == key)
-            )
-            calls = rows.select(CALL).collect(engine="in-memory").get_column(CALL)
-            batched = pl.col(KEY).is_null() & pl.col(CALL).is_in(calls.implode())
+            batched = pl.col(KEY).is_null() & pl.col(CALL).is_in(_calls_of(reader, run_id, node, key))
             lines = lines.filter((pl.col(KEY) == key) | batched)
     return [
         {

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from barca.exec.queues import own_fragments, without_hashes
 from barca.model import InputBinding, Work
 from barca.plan.build import rows_of
-from barca.schemas import DIGEST, FORMAT, FRAGMENTS, KEY, RUN_HASH, VALUE, dimensions
+from barca.schemas import FORMAT, FRAGMENTS, KEY, VALUE, dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,15 +54,12 @@ class WorkMaker:
         plan: NodePlan,
         ready: Ready,
         budget_seconds: float | None,
-        shared_pack: bool,
-        held: Mapping[NodeId, pl.DataFrame],
+        held: Callable[[NodeId], pl.DataFrame],
     ) -> Work:
         """A work over the keys of `ready`, its inputs out of what each source holds."""
         node = plan.node
         definition = node.definition
-        bindings = [
-            self._bind(edge, plan, ready.keys, held[edge.source]) for edge in node.edges if edge.passed
-        ]
+        bindings = [self._bind(edge, plan, ready, held) for edge in node.edges if edge.passed]
         return Work(
             id=id,
             run_id=self._run_id,
@@ -72,17 +70,17 @@ class WorkMaker:
             dimensions=node.dimensions,
             inputs=tuple(binding for binding in bindings if binding is not None),
             keyed=node.keyed,
-            shared_pack=shared_pack,
             serializer=definition.serializer,
             engine=definition.engine or self._engine,
             timeout_seconds=definition.timeout_seconds,
             budget_seconds=budget_seconds,
             attempt=ready.attempt,
+            parent=ready.parent,
             env=self._variables,
         )
 
     def _bind(
-        self, edge: Edge, plan: NodePlan, keys: pl.DataFrame, held: pl.DataFrame
+        self, edge: Edge, plan: NodePlan, ready: Ready, held: Callable[[NodeId], pl.DataFrame]
     ) -> InputBinding | None:
         source = self._plan().nodes[edge.source]
         names = source.node.dimensions
@@ -90,21 +88,24 @@ class WorkMaker:
             returned = self._plan().inputs.keyed[edge.source]
             if returned.get_column(VALUE).null_count() == returned.height:
                 return None  # a list source has keys, and no values to pass
-            return InputBinding(edge.parameter, edge.source, "value", held, plan.node.dimensions)
+            return InputBinding(edge.parameter, edge.source, "value", held(edge.source), plan.node.dimensions)
         if edge.mode == "same_key":
-            columns = keys.select(KEY, *dimensions(names))
-            fragments = columns.join(_located(held), on=KEY, how="left", maintain_order="left")
+            fragments = ready.inputs.get(edge.source)
+            if fragments is None:
+                fragments = own_fragments(ready.keys, held(edge.source), names)
             return InputBinding(edge.parameter, edge.source, "same_key", fragments, names)
         if edge.mode == "collect":
             place = (plan.node.id, edge.parameter)
             if place not in self._collected:
                 # in key order, not as declared: that order is no part of the run hash
                 columns = source.decision.select(KEY, *dimensions(names))
-                self._collected[place] = columns.join(_located(held), on=KEY, how="inner").sort(KEY)
+                self._collected[place] = columns.join(
+                    without_hashes(held(edge.source)), on=KEY, how="inner"
+                ).sort(KEY)
             collected = self._collected[place]
             template = self._template(source) if collected.is_empty() else None
             return InputBinding(edge.parameter, edge.source, "collect", collected, names, template)
-        return InputBinding(edge.parameter, edge.source, "whole", held.select(list(FRAGMENTS)))
+        return InputBinding(edge.parameter, edge.source, "whole", held(edge.source).select(list(FRAGMENTS)))
 
     def _template(self, source: NodePlan) -> pl.DataFrame | None:
         """The newest table that the source ever stored, with its dimensions; `None` if there is none."""
@@ -115,8 +116,3 @@ class WorkMaker:
         return rows.select(
             *(pl.lit("").alias(column) for column in dimensions(names)), *(pl.col(name) for name in FRAGMENTS)
         )
-
-
-def _located(held: pl.DataFrame) -> pl.DataFrame:
-    """Fragments without their hashes: a worker reads where they lie, and 64 bytes a key need not travel."""
-    return held.with_columns(pl.lit(None, pl.String).alias(RUN_HASH), pl.lit(None, pl.String).alias(DIGEST))

@@ -79,7 +79,7 @@ def _calls(calls: Sequence[Mapping[str, Any]], width: int) -> list[RenderableTyp
     rows = [
         (
             str(call.get("batch") or ""),
-            str(call["node_id"]),
+            str(call.get("step") or call["node_id"]),
             count(call.get("keys")),
             state(call.get("status")),
             count(call.get("attempts")),

@@ -23,17 +23,12 @@ from barca.schemas import ATTEMPTS, ELAPSED_SECONDS, ERROR_TYPE, KEY, PATH, RUN_
 from tests.exec.works import definition_of, failures, make_work, run_function, succeeded, work_keys
 
 
-def test_one_key_calls_share_a_pack_or_have_a_file_each() -> None:
+def test_one_key_calls_that_run_together_share_a_pack() -> None:
     store = MemoryPackStore()
-    shared = run_function(lambda r: {"r": r}, make_work(["a", "b", "c"]), store)
-    alone = run_function(lambda r: {"r": r}, make_work(["a", "b", "c"], shared_pack=False), store)
-    assert shared.fragments.get_column(PATH).n_unique() == 1
-    assert alone.fragments.get_column(PATH).n_unique() == 3
-    for result in (shared, alone):
-        assert read_values(store, result.fragments, None, ("r",)) == {f"r={key}": {"r": key} for key in "abc"}
-        assert (
-            result.fragments.get_column(RUN_HASH).to_list() == work_keys("abc").get_column(RUN_HASH).to_list()
-        )
+    result = run_function(lambda r: {"r": r}, make_work(["a", "b", "c"]), store)
+    assert result.fragments.get_column(PATH).n_unique() == 1
+    assert read_values(store, result.fragments, None, ("r",)) == {f"r={key}": {"r": key} for key in "abc"}
+    assert result.fragments.get_column(RUN_HASH).to_list() == work_keys("abc").get_column(RUN_HASH).to_list()
 
 
 def test_works_of_other_runs_never_share_a_path() -> None:

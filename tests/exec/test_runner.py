@@ -66,7 +66,7 @@ def answer(work, *, failing=(), raised=False, begun=None):
     good = [key for key in keys if key not in bad]
     outcomes = pl.concat([outcome_rows(good), outcome_rows(bad, "failed", ("ValueError", "bad"))])
     return WorkResult(
-        outcomes=outcomes,
+        outcomes=outcomes.with_columns(pl.lit(work.attempt, pl.Int64).alias("attempts")),
         fragments=fragment_rows(work, good),
         elapsed_seconds=0.1,
         raised=raised and bool(bad) and work.batched,
@@ -92,7 +92,7 @@ class FakeExecutor:
         self.running: list[list[str]] = []
         self.shut = False
 
-    def submit(self, work):
+    def submit(self, work, keep=None):
         self.submitted.append(work)
         self.waiting.append(FakePending(work))
         self.running.append([pending.work.node for pending in self.waiting])
@@ -141,7 +141,7 @@ class FakeWriter:
         return pl.concat([s.empty(s.LEDGER_TABLES[table]), *self.tables.get(table, [])])
 
 
-def make_work(*, id, plan, ready, budget_seconds, shared_pack, held):
+def make_work(*, id, plan, ready, budget_seconds, held):
     definition = plan.node.definition
     return Work(
         id=id,
@@ -151,7 +151,6 @@ def make_work(*, id, plan, ready, budget_seconds, shared_pack, held):
         batched=definition.batch is not None,
         keys=ready.keys,
         dimensions=plan.node.dimensions,
-        shared_pack=shared_pack,
         budget_seconds=budget_seconds,
         attempt=ready.attempt,
     )
@@ -366,13 +365,6 @@ def test_weight_limits_what_runs_at_once():
     alone = Run(batched(1, 6, weight=9), "a", workers=4, capacity=5).go()
     assert max(len(running) for running in alone.executor.running) == 1
     assert alone.report.nodes["a"].ran == 6
-
-
-def test_one_file_each_up_to_a_thousand_keys_then_shared_packs():
-    few = Run(single(20), "a").go()
-    many = Run(single(1001), "a").go()
-    assert {work.shared_pack for work in few.executor.submitted} == {False}
-    assert {work.shared_pack for work in many.executor.submitted} == {True}
 
 
 def test_interrupted_run_keeps_what_ended():
