@@ -313,7 +313,8 @@ class Work:
         keys: Frame of `schemas.WORK_KEYS` plus `dim:` columns, in the order of the calls.
         dimensions: The node's dimensions in declared order.
         inputs: One binding per filled parameter.
-        keyed: Whether the result is the `{key: value}` (or list) of a keyed source.
+        keyed: Whether the result is what gives other nodes their keys.
+        gives: Dimensions that take their keys from the result.
         serializer: Forced format.
         engine: Engine that collects a returned LazyFrame.
         timeout_seconds: Per call.
@@ -332,6 +333,7 @@ class Work:
     dimensions: tuple[str, ...]
     inputs: tuple[InputBinding, ...] = ()
     keyed: bool = False
+    gives: tuple[str, ...] = ()
     serializer: Serializer | None = None
     engine: Engine = "in-memory"
     timeout_seconds: float | None = 300

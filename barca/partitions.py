@@ -156,7 +156,8 @@ def partitions_from(*args: Any, **kwargs: Any) -> PartitionsFrom:
     """The keys of a partitioned node, or the keys that an unpartitioned node returns.
 
     A partitioned source gives each key its own result of that source. An unpartitioned source returns a
-    list of keys, or a dict of key to value, or a table of keys and values; each key then gets its value.
+    list of keys, or a dict of key to value, or a table with a column of keys, named like the dimension or
+    else its first, and columns of values; each key then gets its value.
 
     Raises:
         DefinitionError: Not exactly one decorated function or node id.

@@ -15,6 +15,7 @@ import polars as pl
 from barca.errors import FragmentError, InputError
 from barca.io.annotations import list_item, mapping_value, parameter_annotations, table_form
 from barca.io.fragments import read_keyed, scan_fragments
+from barca.io.keyed import ROW, keyed_by, read_keyed_rows
 from barca.io.values import form_table, read_table, read_value, read_values
 from barca.partitions import display_keys, display_text
 from barca.schemas import KEY, PATH, VALUE, dimension
@@ -55,8 +56,7 @@ def bind_each(work: Work, definition: Definition[..., Any], store: PackStore) ->
         if binding.mode == "same_key":
             inputs.columns[binding.parameter] = _own_values(work, binding, annotation, store, inputs)
         elif binding.mode == "value":
-            values = _keyed_values(work, binding, store)
-            inputs.columns[binding.parameter] = _parsed(values)
+            inputs.columns[binding.parameter] = _each_own_value(work, binding, annotation, store)
         else:
             inputs.shared[binding.parameter] = _shared(binding, annotation, store)
     return inputs
@@ -198,6 +198,31 @@ def _keyed_values(work: Work, binding: InputBinding, store: PackStore) -> pl.Ser
     return values
 
 
+def _each_own_value(work: Work, binding: InputBinding, annotation: Any, store: PackStore) -> list[Any]:
+    """Each key's value; its row of a table that the source returned, where a table is asked for."""
+    form = table_form(annotation)
+    rows = _own_rows(work, binding, store) if form is not None else None
+    if form is None or rows is None:
+        return _parsed(_keyed_values(work, binding, store))
+    return [form_table(rows.slice(position, 1), form) for position in range(rows.height)]
+
+
+def _own_rows(work: Work, binding: InputBinding, store: PackStore) -> pl.DataFrame | None:
+    """The rows of the work's keys in a table that the source returned; `None` when it returned none."""
+    rows = read_keyed_rows(store, binding.fragments)
+    if rows is None:
+        return None
+    (name,) = work.dimensions
+    own = work.keys.select(pl.col(dimension(name)).alias(KEY)).join(
+        rows, on=KEY, how="left", maintain_order="left"
+    )
+    table = own.get_column(ROW).struct.unnest()
+    (path,) = binding.fragments.get_column(PATH)
+    column = keyed_by(store, path) or table.columns[0]
+    # keys are texts wherever a function sees them, so the column that gave them is text too
+    return table.with_columns(own.get_column(KEY).alias(column)).rename({column: name})
+
+
 _RAW = "raw"
 
 
@@ -207,9 +232,12 @@ def _parsed(texts: pl.Series) -> list[Any]:
 
 
 def _values_table_or_dict(work: Work, binding: InputBinding, annotation: Any, store: PackStore) -> Any:
-    values = _parsed(_keyed_values(work, binding, store))
     mapping, _ = mapping_value(annotation)
     form = table_form(annotation)
+    rows = None if mapping or form is None else _own_rows(work, binding, store)
+    if form is not None and rows is not None:
+        return form_table(rows.select(*work.dimensions, pl.exclude(work.dimensions)), form)
+    values = _parsed(_keyed_values(work, binding, store))
     if mapping or form is None:
         return dict(zip(names_of_keys(work), values, strict=True))
     keys = work.keys.select(pl.col(dimension(name)).alias(name) for name in work.dimensions)

@@ -40,7 +40,10 @@ def pack_path(work: Work, part: str = "") -> str:
 
 def store_keyed(work: Work, store: PackStore, returned: Any) -> Stored:
     """Store what a keyed source returned."""
-    return Stored(pack_keyed(store, pack_path(work), work.node, returned, work.keys, engine=work.engine))
+    path = pack_path(work)
+    return Stored(
+        pack_keyed(store, path, work.node, returned, work.keys, dimensions=work.gives, engine=work.engine)
+    )
 
 
 def store_each(work: Work, store: PackStore, values: Sequence[tuple[str, Any]]) -> Stored:

@@ -37,11 +37,11 @@ def build_graph(
     nodes: dict[NodeId, Node] = {}
     for node_id in _ordered(by_id, resolver, lost, errors):
         nodes[node_id] = resolver.node(node_id)
-    sources = {node.keys_from for node in nodes.values()}
-    nodes = {
-        node_id: replace(node, keyed=node_id in sources and not node.partitioned)
-        for node_id, node in nodes.items()
-    }
+    gives: dict[NodeId, dict[str, None]] = {}
+    for node in nodes.values():
+        if node.keys_from is not None and not nodes[node.keys_from].partitioned:
+            gives.setdefault(node.keys_from, {}).update(dict.fromkeys(node.dimensions))
+    nodes = {node_id: replace(node, gives=tuple(gives.get(node_id, ()))) for node_id, node in nodes.items()}
     _check_shapes(nodes)
     return Graph(nodes, tuple(errors))
 

@@ -48,7 +48,7 @@ class Node:
         edges: Inputs, sorted by parameter.
         keys_from: Node its keys come from, for `partitions_from`.
         explicit: Dimension to declared keys, for `partitions`.
-        keyed: Whether some node takes its keys from this unpartitioned node's result.
+        gives: Dimensions of other nodes that take their keys from this unpartitioned node's result.
     """
 
     id: NodeId
@@ -57,12 +57,17 @@ class Node:
     edges: tuple[Edge, ...]
     keys_from: NodeId | None = None
     explicit: Mapping[str, Partitions] = field(default_factory=dict)
-    keyed: bool = False
+    gives: tuple[str, ...] = ()
 
     @property
     def kind(self) -> Kind:
         """`asset`, `task` or `sensor`."""
         return self.definition.kind
+
+    @property
+    def keyed(self) -> bool:
+        """Whether some node takes its keys from this unpartitioned node's result."""
+        return bool(self.gives)
 
     @property
     def partitioned(self) -> bool:

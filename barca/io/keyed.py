@@ -1,21 +1,22 @@
 """Keyed sources: what an unpartitioned node returns to give other nodes their keys.
 
 A `keyed` fragment holds one row per key, `schemas.KEYED`, sorted by key: 200,000 versions are a column.
-Values are canonical JSON, so that equal values have equal text.
+Values are canonical JSON, so that equal values have equal text. What a table held stands beside them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from barca.errors import FragmentError, OutputError
 from barca.io.digests import digest_pairs
+from barca.io.footer import verify
 from barca.io.packing import Shelf, write_keyed
 from barca.io.packs import readable
 from barca.io.plain import canonical_texts, why_not_canonical
-from barca.io.tables import is_table, to_frame
+from barca.io.tables import is_table, to_frame, unstorable
 from barca.schemas import FORMAT, KEY, KEYED, ORDINAL, PATH, VALUE
 
 if TYPE_CHECKING:
@@ -25,9 +26,15 @@ if TYPE_CHECKING:
     from barca.ports import PackStore
 
 _ACCEPTED = (
-    "return a dict of key to value, a list of keys, or a table whose first column holds the keys and whose "
-    "other columns the values"
+    "return a dict of key to value, a list of keys, or a table with a column of keys, named like the "
+    "dimension or else its first, and columns of values"
 )
+
+ROW: Final = "row"
+"""Column of a keyed pack that a table made: its rows as structs, with their own types."""
+
+_TEXTUAL: Final = (pl.String, pl.Categorical, pl.Enum)
+_ALONE: Final = "v"
 
 
 def pack_keyed(
@@ -37,12 +44,14 @@ def pack_keyed(
     returned: Any,
     keys: pl.DataFrame,
     *,
+    dimensions: Sequence[str] = (),
     engine: Engine = "in-memory",
 ) -> pl.DataFrame:
     """Store what a keyed source returned.
 
-    Keys are strings, or integers, which become their text. Of a table, the first column holds the keys; a
-    single further column holds the values, several become objects of them.
+    Keys are strings, or integers, which become their text; in a table dates too. A table's keys stand in the
+    column that is named like a dimension, else in its first column; a single further column holds the
+    values, several become objects of them.
 
     Args:
         store: Receives the pack.
@@ -50,6 +59,7 @@ def pack_keyed(
         node: Node id.
         returned: Dict, list, tuple or table.
         keys: `schemas.WORK_KEYS` of the node's one call: one row, the empty key.
+        dimensions: Names of the dimensions that take their keys from it.
         engine: Collects a LazyFrame.
 
     Returns:
@@ -59,16 +69,16 @@ def pack_keyed(
         OutputError: It is none of those, a key is of another type or there twice, or a value is not JSON; the
             key is named.
     """
-    names: Sequence[Any]
-    values: Sequence[Any] | None
-    columns: list[str] = []
+    fields: dict[str, Any] = {"columns": []}
     if is_table(returned):
-        form = "table"
-        names, values, columns = _of_table(node, returned, engine)
+        frame = to_frame(returned, engine)
+        column = _key_column_of(node, frame, dimensions)
+        fields = {"columns": frame.columns, "keyed_by": column}
+        form, pairs = "table", _of_table(node, frame, column)
     elif isinstance(returned, dict):
-        form, names, values = "dict", list(returned), list(returned.values())
+        form, pairs = "dict", _pairs(node, list(returned), list(returned.values()))
     elif isinstance(returned, list | tuple):
-        form, names, values = "list", returned, None
+        form, pairs = "list", _pairs(node, returned, None)
     else:
         raise OutputError(
             f"`{node}` gives other nodes their keys, but returned a `{type(returned).__qualname__}`",
@@ -76,9 +86,12 @@ def pack_keyed(
             node=node,
             remediation=_ACCEPTED,
         )
-    pairs = _pairs(node, names, values)
+    pairs = _once(node, pairs)
     shelf = Shelf.of(store, path, node, keys, (), engine)
-    return write_keyed(shelf, pairs, digest_pairs(pairs.select(KEY, VALUE)), form=form, columns=columns)
+    return write_keyed(shelf, pairs, digest_pairs(pairs.select(KEY, VALUE)), form=form, **fields)
+
+
+# --- reading ----------------------------------------------------------------------------------------
 
 
 def read_keyed(store: PackStore, fragment: pl.DataFrame) -> pl.DataFrame:
@@ -91,6 +104,60 @@ def read_keyed(store: PackStore, fragment: pl.DataFrame) -> pl.DataFrame:
     Raises:
         FragmentError: The pack is missing, unreadable, or holds no keys.
     """
+    path = _keyed_path(fragment)
+    pairs = store.scan([path], KEYED)
+    with readable(path):
+        return pairs.collect(engine="in-memory")
+
+
+def read_keyed_rows(store: PackStore, fragment: pl.DataFrame) -> pl.DataFrame | None:
+    """The rows of a table that a keyed source returned: `key: String`, `ordinal: Int64`, `row: Struct`.
+
+    Args:
+        store: Holds the pack.
+        fragment: `schemas.FRAGMENTS`, one row.
+
+    Returns:
+        The rows sorted by key, or `None` when it returned no table.
+
+    Raises:
+        FragmentError: The pack is missing, unreadable, or holds no keys.
+    """
+    path = _keyed_path(fragment)
+    schema = store.schema(path)
+    if ROW not in schema:
+        return None
+    rows = store.scan([path], pl.Schema({KEY: schema[KEY], ORDINAL: schema[ORDINAL], ROW: schema[ROW]}))
+    with readable(path):
+        return rows.collect(engine="in-memory")
+
+
+def keyed_by(store: PackStore, path: str) -> str | None:
+    """Which column of a table gave its keys; `None` when a keyed source returned no table.
+
+    Raises:
+        FragmentError: The pack is missing, unreadable, or another one.
+    """
+    column: str | None = verify(path, store.metadata(path)).get("keyed_by")
+    return column
+
+
+def keyed_as(store: PackStore, path: str, dimensions: Sequence[str]) -> bool:
+    """Whether a keyed pack has the keys that dimensions of these names take from what was returned.
+
+    Raises:
+        FragmentError: The pack is missing, unreadable, or another one.
+    """
+    told = verify(path, store.metadata(path))
+    return told.get("keyed_by") in (None, *_named(told["columns"], dimensions))
+
+
+def _named(columns: Sequence[str], dimensions: Sequence[str]) -> list[str]:
+    """The columns of a table that could hold keys: those named like a dimension, else the first."""
+    return [name for name in columns if name in dimensions] or list(columns[:1])
+
+
+def _keyed_path(fragment: pl.DataFrame) -> str:
     path: str = fragment.get_column(PATH).item()
     if (kind := fragment.get_column(FORMAT).item()) != "keyed":
         raise FragmentError(
@@ -99,14 +166,13 @@ def read_keyed(store: PackStore, fragment: pl.DataFrame) -> pl.DataFrame:
             remediation="run the source again with --refresh",
             file=path,
         )
-    pairs = store.scan([path], KEYED)
-    with readable(path):
-        return pairs.collect(engine="in-memory")
+    return path
 
 
-def _of_table(node: NodeId, table: Any, engine: Engine) -> tuple[list[Any], list[Any] | None, list[str]]:
-    """Keys, values and column names of a table; no values when it has no further column."""
-    frame = to_frame(table, engine)
+# --- tables -----------------------------------------------------------------------------------------
+
+
+def _key_column_of(node: NodeId, frame: pl.DataFrame, dimensions: Sequence[str]) -> str:
     if not frame.width:
         raise OutputError(
             f"`{node}` gives other nodes their keys, but returned a table without columns",
@@ -114,26 +180,82 @@ def _of_table(node: NodeId, table: Any, engine: Engine) -> tuple[list[Any], list
             node=node,
             remediation=_ACCEPTED,
         )
-    first = frame.columns[0]
-    keys = frame.get_column(first)
-    if isinstance(keys.dtype, pl.Categorical | pl.Enum | pl.Date):
-        keys = keys.cast(pl.String)
-    rest = frame.drop(first)
-    if rest.width == 1:
-        values: list[Any] | None = rest.to_series().to_list()
-    else:
-        values = rest.to_dicts() if rest.width else None
-    return keys.to_list(), values, frame.columns
+    if len(named := _named(frame.columns, dimensions)) > 1:
+        raise OutputError(
+            f"`{node}` returned a table with the columns {' and '.join(f'`{name}`' for name in named)}, each "
+            "named like a dimension that takes its keys from it; it can give one dimension its keys",
+            code="keyed_columns",
+            node=node,
+            remediation="let a node of its own return the keys of each dimension",
+        )
+    if reason := unstorable(frame.schema):
+        raise OutputError(
+            f"`{node}` returned a table that cannot be stored: column `{reason[0]}` {reason[1]}",
+            code="unstorable_column",
+            node=node,
+            remediation=f"cast or drop `{reason[0]}` before returning the table",
+        )
+    return named[0]
+
+
+def _of_table(node: NodeId, frame: pl.DataFrame, column: str) -> pl.DataFrame:
+    """`schemas.KEYED` and the rows, from a table."""
+    keys = frame.get_column(column)
+    textual = isinstance(keys.dtype, (*_TEXTUAL, pl.Date)) or keys.dtype.is_integer()
+    if keys.null_count() or not textual:
+        keys = _keys(node, keys.to_list())
+    keys = keys.cast(pl.String).alias(KEY)
+    texts = _table_values(node, keys, frame.drop(column))
+    rows = frame.select(pl.struct(pl.all()).alias(ROW)).to_series()
+    return pl.DataFrame([keys, texts, rows])
+
+
+def _table_values(node: NodeId, keys: pl.Series, values: pl.DataFrame) -> pl.Series:
+    """Canonical JSON of each row: of a single column its value, of several an object; null without any."""
+    if not values.width:
+        return pl.repeat(None, keys.len(), dtype=pl.String, eager=True).alias(VALUE)
+    plain = values.select(_plain_column(name, dtype) for name, dtype in values.schema.items())
+    if not all(_is_simple(dtype) for dtype in plain.dtypes):
+        listed = plain.to_series().to_list() if plain.width == 1 else plain.to_dicts()
+        return _value_column(node, keys.to_list(), listed)
+    if plain.width > 1:
+        return plain.select(pl.struct(sorted(plain.columns)).struct.json_encode().alias(VALUE)).to_series()
+    text = pl.struct(_ALONE).struct.json_encode()
+    alone = plain.to_series().alias(_ALONE).to_frame()
+    return alone.select(text.str.strip_prefix(f'{{"{_ALONE}":').str.head(-1).alias(VALUE)).to_series()
+
+
+def _plain_column(name: str, dtype: pl.DataType) -> pl.Expr:
+    """A column as JSON can hold it: times as ISO texts, decimals and categories as their text."""
+    if isinstance(dtype, pl.Datetime):
+        return pl.col(name).dt.to_string("iso:strict")
+    if dtype.is_temporal():
+        return pl.col(name).dt.to_string("iso")
+    return pl.col(name).cast(pl.String) if isinstance(dtype, (*_TEXTUAL, pl.Decimal)) else pl.col(name)
+
+
+def _is_simple(dtype: pl.DataType) -> bool:
+    """Whether Polars writes the type's JSON as Python does; floats, for one, it does not."""
+    small = dtype.is_integer() and not isinstance(dtype, pl.Int128 | pl.UInt128)
+    return small or isinstance(dtype, pl.String | pl.Boolean)
+
+
+# --- dicts and lists --------------------------------------------------------------------------------
 
 
 def _pairs(node: NodeId, names: Sequence[Any], values: Sequence[Any] | None) -> pl.DataFrame:
-    """`schemas.KEYED`, sorted by key."""
-    keys = names if set(map(type, names)) <= {str} else [_key(node, name) for name in names]
-    frame = pl.DataFrame(
-        {KEY: _key_column(node, keys), VALUE: _value_column(node, keys, values)}
-    ).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(ORDINAL))
-    pairs = frame.match_to_schema(KEYED).sort(KEY)
-    twice = pairs.filter(pl.col(KEY) == pl.col(KEY).shift())
+    """`schemas.KEYED` without `ordinal`, from keys and values in the order returned."""
+    keys = _keys(node, names)
+    if values is None:
+        return pl.DataFrame([keys, pl.repeat(None, keys.len(), dtype=pl.String, eager=True).alias(VALUE)])
+    return pl.DataFrame([keys, _value_column(node, keys, values)])
+
+
+def _once(node: NodeId, pairs: pl.DataFrame) -> pl.DataFrame:
+    """The pairs numbered as returned and sorted by key, each key once."""
+    numbered = pairs.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(ORDINAL))
+    ordered = numbered.select(*KEYED, *(name for name in pairs.columns if name not in KEYED)).sort(KEY)
+    twice = ordered.filter(pl.col(KEY) == pl.col(KEY).shift())
     if twice.height:
         key = twice.get_column(KEY)[0]
         raise OutputError(
@@ -142,7 +264,20 @@ def _pairs(node: NodeId, names: Sequence[Any], values: Sequence[Any] | None) -> 
             node=node,
             remediation="keys are compared as strings (1 is `1`); return each once",
         )
-    return pairs
+    return ordered
+
+
+def _keys(node: NodeId, names: Sequence[Any]) -> pl.Series:
+    keys = names if set(map(type, names)) <= {str} else [_key(node, name) for name in names]
+    try:
+        return pl.Series(KEY, keys, dtype=pl.String)
+    except UnicodeEncodeError as error:
+        raise OutputError(
+            f"`{node}` returned the key `{error.object!r}`, which holds half a surrogate pair",
+            code="keyed_key",
+            node=node,
+            remediation="keys are texts that UTF-8 can write",
+        ) from error
 
 
 def _key(node: NodeId, name: Any) -> str:
@@ -158,21 +293,7 @@ def _key(node: NodeId, name: Any) -> str:
     )
 
 
-def _key_column(node: NodeId, keys: Sequence[str]) -> pl.Series:
-    try:
-        return pl.Series(KEY, keys, dtype=pl.String)
-    except UnicodeEncodeError as error:
-        raise OutputError(
-            f"`{node}` returned the key `{error.object!r}`, which holds half a surrogate pair",
-            code="keyed_key",
-            node=node,
-            remediation="keys are texts that UTF-8 can write",
-        ) from error
-
-
-def _value_column(node: NodeId, keys: Sequence[str], values: Sequence[Any] | None) -> pl.Series:
-    if values is None:
-        return pl.repeat(None, len(keys), dtype=pl.String, eager=True)
+def _value_column(node: NodeId, keys: Sequence[str] | pl.Series, values: Sequence[Any]) -> pl.Series:
     texts = canonical_texts(values)
     column = pl.Series(VALUE, texts, dtype=pl.String)
     if column.null_count():

@@ -8,12 +8,13 @@ import polars as pl
 
 from barca.errors import InputError
 from barca.io.canonical import free_name
+from barca.io.keyed import ROW, read_keyed_rows
 from barca.io.reading import Pack, open_packs, read_objects
 from barca.io.records import NotATable, records_of, records_table
 from barca.io.tables import text_form
 from barca.io.unify import SchemaClash, conform, unify
 from barca.partitions import display_text
-from barca.schemas import PATH, dimension
+from barca.schemas import ORDINAL, PATH, dimension
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,11 +106,14 @@ def _target(packs: Sequence[Pack], schemas: Sequence[pl.Schema], dimensions: Seq
 
 
 def _records(store: PackStore, pack: Pack, dimensions: Sequence[str]) -> pl.DataFrame:
-    """The records of `json` fragments as rows, dimensions first.
+    """The records of `json` fragments as rows, dimensions first; a keyed source's table as it is.
 
     Raises:
         InputError: A value is not a record or a list of records.
     """
+    returned = read_keyed_rows(store, pack.fragments) if pack.format == "keyed" else None
+    if returned is not None:
+        return returned.sort(ORDINAL).get_column(ROW).struct.unnest()
     if pack.format != "json":
         raise _not_tabular(pack, pack.keys[0], f"its results are stored as `{pack.format}`")
     records: list[dict[str, Any]] = []

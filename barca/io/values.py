@@ -14,7 +14,7 @@ import polars as pl
 
 from barca.errors import InputError
 from barca.io.annotations import TableForm, list_item, mapping_value, table_form
-from barca.io.keyed import read_keyed
+from barca.io.keyed import ROW, read_keyed, read_keyed_rows
 from barca.io.reading import Pack, open_packs, read_objects, read_rows
 from barca.io.records import NotATable, records_of, records_table
 from barca.io.scans import scan_fragments
@@ -192,7 +192,9 @@ def _keyed(store: PackStore, pack: Pack, form: TableForm | None, annotation: Any
     shape = pack.footer["form"]
     mapping, _ = mapping_value(annotation)
     if shape == "table" and not mapping:
-        return form_table(_keyed_table(keys, values, pack.columns), form or "polars")
+        rows = read_keyed_rows(store, pack.fragments)
+        if rows is not None:
+            return form_table(rows.sort(ORDINAL).get_column(ROW).struct.unnest(), form or "polars")
     if shape == "list" or (shape == "table" and not values):
         answer: Any = keys.to_list()
     else:
@@ -200,13 +202,3 @@ def _keyed(store: PackStore, pack: Pack, form: TableForm | None, annotation: Any
     if form is not None:
         raise _no_table(pack, pack.keys[0], f"it is a {shape} of keys")
     return answer
-
-
-def _keyed_table(keys: pl.Series, values: list[Any], columns: Sequence[str]) -> pl.DataFrame:
-    table = keys.alias(columns[0]).to_frame()
-    if len(columns) == 2:
-        return table.with_columns(pl.Series(columns[1], values, strict=False))
-    if len(columns) > 2:
-        rest = pl.DataFrame(values, schema=list(columns[1:]), infer_schema_length=None)
-        return table.hstack(rest.get_columns())
-    return table

@@ -70,6 +70,7 @@ class WorkMaker:
             dimensions=node.dimensions,
             inputs=tuple(binding for binding in bindings if binding is not None),
             keyed=node.keyed,
+            gives=node.gives,
             serializer=definition.serializer,
             engine=definition.engine or self._engine,
             timeout_seconds=definition.timeout_seconds,

@@ -10,6 +10,7 @@ import polars as pl
 
 from barca.errors import DefinitionError, SelectionError, did_you_mean
 from barca.graph import short_name
+from barca.io.keyed import keyed_as
 from barca.model import BatchesBy
 from barca.plan.batching import effective_batch
 from barca.plan.build import build_plan, rows_of, sources_to_load
@@ -114,6 +115,7 @@ class World:
             plan = build_plan(more, plan)
         unread = [path for path in packs_read(plan) if path not in inputs.missing]
         bad = self.store.probe(unread) if unread else []
+        bad += self._strays(plan)
         if not bad:
             return plan
         again = replace(plan.inputs, missing=plan.inputs.missing | frozenset(bad), labels={})
@@ -122,6 +124,21 @@ class World:
             again, keyed={name: frame for name, frame in again.keyed.items() if name not in lost_sources}
         )
         return self.plan(again, previous)
+
+    def _strays(self, plan: Plan) -> list[str]:
+        """Packs of tables whose keys are not those that their readers would now take from them.
+
+        A dimension may have got the name of another column since.
+        """
+        stored = {
+            node_id: plan.nodes[node_id].decision.filter(pl.col(STATE) == "cached")
+            for node_id in plan.inputs.keyed
+        }
+        return [
+            row.item(0, PATH)
+            for node_id, row in stored.items()
+            if row.height and not keyed_as(self.store, row.item(0, PATH), self.graph.nodes[node_id].gives)
+        ]
 
     def _lies_in(self, node_id: NodeId, plan: Plan, bad: Sequence[str]) -> bool:
         return bool(rows_of(node_id, plan.inputs).get_column(PATH).is_in(list(bad)).any())
