@@ -27,13 +27,14 @@ from barca.cli.output import (
     write,
 )
 from barca.cli.paths import outputs, path_lines
-from barca.cli.session import listening, open_project
+from barca.cli.session import listening, open_project, workers_starting
 from barca.errors import BarcaError, StepFailed, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from barca.exec.pool import Workers
     from barca.project import Project
     from barca.project.results import Result
     from barca.render.progress import ProgressListener
@@ -194,9 +195,9 @@ def _dry_run(request: Request) -> int:
 
 
 def _compute(verb: Literal["get", "run"], request: Request) -> int:
-    with listening() as listener:
+    with listening() as listener, workers_starting(request.executor) as executor:
         project = open_project(request.files, env=request.env, listener=listener)
-        result = _result(verb, project, request)
+        result = _result(verb, project, request, executor)
         document = result.to_dict()
         _warn(document, listener)
     _emit_result(request, document, result, project.root)
@@ -207,10 +208,10 @@ def _compute(verb: Literal["get", "run"], request: Request) -> int:
     return report(result.error or _failure(document), request.mode)
 
 
-def _result(verb: str, project: Project, request: Request) -> Result:
+def _result(verb: str, project: Project, request: Request, executor: str | Workers | None) -> Result:
     if verb == "run":
-        return project.run(request.title, executor=request.executor, **request.computing)
-    return project.get(request.targets, executor=request.executor, **request.computing)
+        return project.run(request.title, executor=executor, **request.computing)
+    return project.get(request.targets, executor=executor, **request.computing)
 
 
 def _warn(document: Mapping[str, Any], listener: ProgressListener) -> None:

@@ -6,12 +6,15 @@ import os
 import sys
 import threading
 from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from barca.config import find_root, read_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
+    from barca.exec.pool import Workers
     from barca.project import Project
     from barca.render.progress import ProgressListener
 
@@ -25,6 +28,29 @@ def open_project(
     from barca.project import Project
 
     return Project(files=files, env=env, listener=listener)
+
+
+@contextmanager
+def workers_starting(executor: str | None) -> Iterator[str | Workers | None]:
+    """The executor that was asked for; if steps run in processes, the first of them gets ready meanwhile.
+
+    What takes a worker its time is importing Polars, and so it does this process: they do it side by side.
+
+    Raises:
+        UsageError: A setting of the project is wrong.
+    """
+    config = read_config(find_root(Path.cwd()))
+    if (executor or config.executor or "processes") != "processes":
+        yield executor
+        return
+    from barca.exec.pool import Workers
+
+    workers = Workers(config.pool_size)
+    workers.start()
+    try:
+        yield workers
+    finally:
+        workers.stop()
 
 
 @contextmanager

@@ -5,7 +5,6 @@ No Polars here: workers import this module before the variables that Polars read
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 import threading
 from contextlib import contextmanager
@@ -14,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from multiprocessing.context import BaseContext
-    from multiprocessing.synchronize import RLock as _Lock
 
 _PATCH = threading.Lock()
 
@@ -45,53 +42,21 @@ def _main_left_out() -> Iterator[None]:
             spawn.get_preparation_data = original
 
 
-class _KeepsLocks(context.BaseContext):
-    """Keeps the locks that it makes for as long as it lives.
-
-    A pool that is stopped drops its locks before it has ended its workers, and a worker that is just
-    starting and does not find them any more writes a traceback to stderr.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._locks: list[_Lock] = []
-
-    def RLock(self) -> _Lock:  # noqa: N802  # multiprocessing's name
-        lock = super().RLock()
-        self._locks.append(lock)
-        return lock
-
-
-class _SpawnProcess(context.SpawnProcess):
+class _Process(context.SpawnProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:  # noqa: N802  # multiprocessing's name
         with _main_left_out():
             return context.SpawnProcess._Popen(process_obj)  # noqa: SLF001
 
 
-class _SpawnContext(_KeepsLocks, context.SpawnContext):
-    Process = _SpawnProcess
+class WorkerContext(context.SpawnContext):
+    """The multiprocessing context of workers: each is a fresh interpreter.
 
+    A server that forks them would have to be started first, and could not import anything that starts
+    threads, which is what takes the time.
+    """
 
-if "forkserver" in multiprocessing.get_all_start_methods():
-
-    class _ForkServerProcess(context.ForkServerProcess):
-        @staticmethod
-        def _Popen(process_obj: Any) -> Any:  # noqa: N802  # multiprocessing's name
-            with _main_left_out():
-                return context.ForkServerProcess._Popen(process_obj)  # noqa: SLF001
-
-    class _ForkServerContext(_KeepsLocks, context.ForkServerContext):
-        Process = _ForkServerProcess
-
-
-def worker_context() -> BaseContext:
-    """The multiprocessing context of workers: forkserver where the platform has it, else spawn."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return _SpawnContext()
-    forkserver = _ForkServerContext()
-    forkserver.set_forkserver_preload([])  # the default is to preload __main__
-    return forkserver
+    Process = _Process
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """What runs in a worker process: getting ready, then works one after the other.
 
-No Polars at module level: the variables that Polars reads when it is imported are set in `prepare`.
+No Polars at module level: the variables that Polars reads when it is imported are set in `serve`.
 """
 
 from __future__ import annotations
@@ -12,32 +12,53 @@ import shutil
 import signal
 import sys
 import threading
+import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from multiprocessing.connection import Connection
 
     from barca.model import Definition, FunctionRef
     from barca.ports import PackStore
 
+Answer: TypeAlias = "bytes | tuple[str, str, str]"
+"""A pickled `WorkResult`; or, when our own code failed, the error's type, message and traceback."""
+
+
+class Order(NamedTuple):
+    """One thing to do.
+
+    Attributes:
+        work: A pickled `Work`.
+        progress: Path of its progress file.
+        spill: Path of what its one-key calls came to.
+        finished: So many of its calls are finished and only to be stored; `None` to call the function.
+    """
+
+    work: bytes
+    progress: str
+    spill: str
+    finished: int | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What every work of a pool needs.
+    """The surroundings of a worker: those of the process that started it, at one moment.
 
     Attributes:
         environment: Environment variables, whole.
         directory: Working directory.
         path: `sys.path`.
-        tools: Pickle of `Tools`; apart, because loading it imports Polars.
     """
 
     environment: Mapping[str, str]
     directory: str
     path: Sequence[str]
-    tools: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,87 +78,103 @@ class Tools:
     quiet: bool
 
 
-_tools: list[Tools | BaseException] = []
-_progress_directories: set[Path] = set()
+def serve(pipe: Connection, setup: Setup) -> None:
+    """Be a worker until this process is ended, or the one at the other end of the pipe has ended.
+
+    Args:
+        pipe: Brings a pickle of `Tools`, then one `Order` after the other; takes an `Answer` to each.
+        setup: The surroundings.
+    """
+    _make_worker(setup)
+    messages: SimpleQueue[Any] = SimpleQueue()
+    receiver = threading.Thread(target=_receive, args=(pipe, messages), name="barca-orders", daemon=True)
+    receiver.start()
+    tools: Tools | BaseException
+    try:
+        os.chdir(setup.directory)
+        sys.path[:] = setup.path
+        from barca.exec import call, capture  # noqa: F401  # the import is what takes time
+
+        capture.install()
+        tools = pickle.loads(messages.get())
+    except BaseException as error:  # told by the works, not lost with the process
+        tools = error
+    while True:
+        pipe.send(_answer(messages.get(), tools))
 
 
-def prepare(setup: Setup) -> None:
-    """Make this process a worker. Errors are kept and told by the first work, not lost with the process."""
+def _make_worker(setup: Setup) -> None:
     os.environ.clear()
     os.environ.update(setup.environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # native code must not delay the end
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # so that what a step starts can be ended with it
-    threading.Thread(target=_end_with_parent, name="barca-parent", daemon=True).start()
+
+
+def _receive(pipe: Connection, messages: SimpleQueue[Any]) -> None:
+    """Take messages as they come, so that sending them waits for no import and no work.
+
+    When there will be no more, the coordinator has died: this process, and what its step started, end too,
+    as nobody else would end them.
+    """
+    directories: set[Path] = set()
+    with suppress(EOFError, OSError):
+        while True:
+            message = pipe.recv()
+            if isinstance(message, Order):
+                directories.add(Path(message.progress).parent)
+            messages.put(message)
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)
+    if hasattr(os, "killpg"):
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def _answer(order: Order, tools: Tools | BaseException) -> Answer:
+    if isinstance(tools, BaseException):
+        return _told(tools)
     try:
-        os.chdir(setup.directory)
-        sys.path[:] = setup.path
-        from barca.exec import call, capture  # noqa: F401  # warm up
-
-        capture.install()
-        _tools.append(pickle.loads(setup.tools))
+        return _run(order, tools) if order.finished is None else _recover(order, order.finished, tools)
     except BaseException as error:
-        _tools.append(error)
+        return _told(error)
 
 
-def _end_with_parent() -> None:
-    """End this process, and what its step started, when the coordinator has died: nobody else would."""
-    from multiprocessing import connection, parent_process
-
-    parent = parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        for directory in _progress_directories:
-            shutil.rmtree(directory, ignore_errors=True)
-        if hasattr(os, "killpg"):
-            os.killpg(0, signal.SIGKILL)
-        os._exit(1)
+def _told(error: BaseException) -> Answer:
+    return type(error).__name__, str(error), "".join(traceback.format_exception(error))
 
 
-def run(payload: bytes, progress_path: str, spill_path: str) -> bytes:
-    """Run a pickled `Work`; returns its pickled `WorkResult`."""
+def _run(order: Order, tools: Tools) -> bytes:
     from barca.exec.call import execute
     from barca.exec.parts import PartWriter
     from barca.exec.progress import Progress
     from barca.exec.spill import Spill
     from barca.exec.wire import from_bytes, to_bytes
 
-    _progress_directories.add(Path(progress_path).parent)
-    progress = Progress(Path(progress_path))
+    progress = Progress(Path(order.progress))
     try:
-        tools = _ready_tools()
-        with Spill(Path(spill_path)) as spill:
+        with Spill(Path(order.spill)) as spill:
             result = execute(
-                from_bytes(payload),
+                from_bytes(order.work),
                 tools.store,
                 tools.load,
                 tools.log_dir,
                 quiet=tools.quiet,
                 progress=progress,
                 spill=spill,
-                keep=PartWriter(Path(progress_path)),
+                keep=PartWriter(Path(order.progress)),
             )
         return to_bytes(result)
     finally:
         progress.close()
 
 
-def recover(payload: bytes, spill_path: str, count: int) -> bytes:
-    """Store what the first `count` calls of a pickled `Work` came to; returns its pickled `WorkResult`."""
+def _recover(order: Order, finished: int, tools: Tools) -> bytes:
     from barca.exec.call import recover
     from barca.exec.spill import read_spill
     from barca.exec.wire import from_bytes, to_bytes
 
-    tools = _ready_tools()
-    finished = itertools.islice(read_spill(Path(spill_path)), count)
-    return to_bytes(recover(from_bytes(payload), tools.store, tools.load, finished))
-
-
-def _ready_tools() -> Tools:
-    tools = _tools[0]
-    if isinstance(tools, BaseException):
-        raise tools
-    return tools
+    came = itertools.islice(read_spill(Path(order.spill)), finished)
+    return to_bytes(recover(from_bytes(order.work), tools.store, tools.load, came))

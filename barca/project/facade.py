@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from barca._typing import NodeId
+    from barca.exec.pool import Workers
     from barca.graph import Graph
     from barca.model import Definition
     from barca.plan.inputs import Plan
@@ -50,7 +51,8 @@ class Project:
         path: The directory, or one inside; the root is the nearest directory upward that holds
             `barca.toml`, else the directory itself. The current one by default.
         files: Only these files or directories; none is every file that imports barca.
-        executor: `inline`, `processes`, or an executor of your own.
+        executor: `inline`, `processes`, worker processes that are starting already, or an executor of your
+            own.
         listener: Receives the events of runs.
         env: Name of an `[env.NAME]` table of `barca.toml`, or variables to set around calls.
 
@@ -63,7 +65,7 @@ class Project:
         path: str | Path | None = None,
         files: Sequence[str | Path] = (),
         *,
-        executor: str | Executor | None = None,
+        executor: str | Workers | Executor | None = None,
         listener: Listener | None = None,
         env: str | Mapping[str, str] | None = None,
     ) -> None:
@@ -96,7 +98,7 @@ class Project:
         self,
         targets: Targets = None,
         *,
-        executor: str | Executor | None = None,
+        executor: str | Workers | Executor | None = None,
         progress: Listener | None = None,
         **options: Unpack[Options],
     ) -> Result:
@@ -118,7 +120,7 @@ class Project:
         self,
         task: Target,
         *,
-        executor: str | Executor | None = None,
+        executor: str | Workers | Executor | None = None,
         progress: Listener | None = None,
         **options: Unpack[Options],
     ) -> Result:
@@ -303,7 +305,7 @@ class Project:
         self,
         command: str,
         targets: Targets,
-        executor: str | Executor | None,
+        executor: str | Workers | Executor | None,
         progress: Listener | None,
         options: Options,
     ) -> Result:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from barca._typing import NodeId
     from barca.config import Config
+    from barca.exec.pool import Workers
     from barca.exec.report import RunReport
     from barca.model import FunctionRef
     from barca.plan.inputs import Plan
@@ -59,7 +60,7 @@ class Running:
         root: Project root.
         store_root: The `.barca` directory.
         config: Settings.
-        executor: A name, or an executor.
+        executor: A name, workers that are starting, or an executor.
         listeners: Receive events.
         variables: Environment variables set around calls.
         ledger: The ledger.
@@ -72,7 +73,7 @@ class Running:
     root: Path
     store_root: Path
     config: Config
-    executor: str | Executor
+    executor: str | Workers | Executor
     listeners: Sequence[Listener]
     variables: Mapping[str, str]
     ledger: Ledger
@@ -88,16 +89,18 @@ class Running:
     def make_executor(self) -> tuple[Executor, bool]:
         """The executor, and whether this run must shut it down."""
         from barca.exec.executors import InlineExecutor, ProcessExecutor
+        from barca.exec.pool import Workers
 
-        if not isinstance(self.executor, str):
-            return self.executor, False
         logs = self.store_root / "logs"
         if self.executor == "inline":
             return InlineExecutor(self.store, load_function, logs), True
-        if self.executor == "processes":
-            pool = ProcessExecutor(self.config.pool_size, self.store, load_function, logs)
-            pool.start()  # workers get ready while the plan is made
-            return pool, True
+        if self.executor == "processes" or isinstance(self.executor, Workers):
+            workers = self.config.pool_size if isinstance(self.executor, str) else self.executor
+            processes = ProcessExecutor(workers, self.store, load_function, logs)
+            processes.start()  # a worker gets ready while the plan is made
+            return processes, True
+        if not isinstance(self.executor, str):
+            return self.executor, False
         raise UsageError(
             f"there is no executor `{self.executor}`",
             code="executor",

@@ -120,6 +120,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fake:
     for name in ("BARCA_OUTPUT", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("BARCA_EXECUTOR", "inline")  # no worker starts for what is not run
     return project
 
 

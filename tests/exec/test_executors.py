@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 from pathlib import Path
 from typing import Any
@@ -96,21 +95,6 @@ def test_a_process_executor_that_never_started_leaves_nothing() -> None:
     executor.shutdown()
     executor.shutdown(cancel=True)
     assert executor.wait(0) == []
-
-
-def test_a_worker_that_starts_while_its_pool_stops_still_finds_the_locks() -> None:
-    from pebble.pool.channel import channels
-
-    from barca.exec.launch import worker_context
-
-    context = worker_context()
-    _, channel = channels(context)
-    lock = channel.mutex.reader_mutex._semlock
-    state = (lock.handle, lock.kind, lock.maxvalue, lock.name)
-    del lock
-    channel.close()
-    gc.collect()
-    type(context.RLock()._semlock)._rebuild(*state)
 
 
 def test_results_travel_as_pickles() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -272,9 +273,8 @@ def test_a_worker_killed_while_idle_is_replaced(
     [result] = answers(shared, 1)
     [value] = read_values(FilePackStore(place / "artifacts"), result.fragments, None, ("r",)).values()
     os.kill(value["pid"], signal.SIGKILL)
-    while process_exists(value["pid"]):
+    while any(child.pid == value["pid"] for child in multiprocessing.active_children()):
         time.sleep(0.01)
-    time.sleep(0.3)
     for _ in range(3):
         shared.submit(make_work(["a"], function=ref("fine")))
     assert all(isinstance(answer, WorkResult) for answer in answers(shared, 3))

@@ -1,0 +1,162 @@
+"""Worker processes and the pipes to them.
+
+No Polars here: the first worker starts before this process imports it, so that both do it side by side.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import weakref
+from contextlib import suppress
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from barca.exec.launch import WorkerContext, interrupts_held
+from barca.exec.worker import Setup, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from barca.exec.worker import Answer, Order
+
+LAST_SECONDS: Final = 1.0
+"""How long a process may take to end after it has closed its pipe."""
+
+
+class WorkerEnded(Exception):
+    """A worker ended without an answer.
+
+    Attributes:
+        exit_code: Negative for a signal; `None` when the process had cut itself off and was ended for it.
+    """
+
+    def __init__(self, exit_code: int | None) -> None:
+        super().__init__(exit_code)
+        self.exit_code = exit_code
+
+
+class Worker:
+    """One worker process, started but not waited for.
+
+    Attributes:
+        equipped: Whether it was sent its tools, which come before the first order.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        context = WorkerContext()
+        self.equipped = False
+        self._pipe, other_end = context.Pipe()
+        self._process = context.Process(target=serve, args=(other_end, setup), name="barca-worker")
+        with interrupts_held():
+            self._process.start()
+        other_end.close()
+        _all.add(self)
+
+    def equip(self, tools: bytes) -> None:
+        """Send a pickle of `worker.Tools`; without it the worker answers nothing."""
+        self.equipped = True
+        self._send(tools)
+
+    def order(self, order: Order) -> None:
+        """Give it a work; its answer comes later, or `WorkerEnded` does."""
+        self._send(order)
+
+    def _send(self, message: Any) -> None:
+        with suppress(OSError):  # it has ended, as whoever asks for the answer is told
+            self._pipe.send(message)
+
+    def answer(self) -> Answer | None:
+        """The answer to the order, or `None` while there is none.
+
+        Raises:
+            WorkerEnded: There will be none.
+        """
+        alive = self._process.is_alive()  # asked first: what it sent before it ended can be read after
+        try:
+            if self._pipe.poll():
+                return cast("Answer", self._pipe.recv())
+        except Exception:  # the end of the pipe, or rubbish that a step wrote to it
+            self._process.join(LAST_SECONDS)
+        else:
+            if alive:
+                return None
+        code = self._process.exitcode
+        self.kill()
+        raise WorkerEnded(code)
+
+    def stop(self) -> None:
+        """End it, at once, and wait until it has ended."""
+        self._process.kill()
+        self._process.join()
+        self._pipe.close()
+        _all.discard(self)
+
+    def kill(self) -> None:
+        """End it together with every process that its steps have started."""
+        if hasattr(os, "killpg") and self._process.pid is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self.stop()
+
+    def signals(self) -> tuple[Any, int]:
+        """What gets ready when there is an answer, or none will come."""
+        return self._pipe, self._process.sentinel
+
+
+def wait_for_any(workers: Iterable[Worker], seconds: float) -> None:
+    """Wait until a worker has answered or ended, for so many seconds at most."""
+    wait([ready for worker in workers for ready in worker.signals()], seconds)
+
+
+_all: weakref.WeakSet[Worker] = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    """End the workers of runs that nobody shut down; multiprocessing would wait for them."""
+    for worker in list(_all):
+        worker.stop()
+
+
+class Workers:
+    """The workers of a run: started when one is needed, with the surroundings of the moment.
+
+    Args:
+        size: At most so many will work at a time; each gets its share of the cores.
+
+    Attributes:
+        size: The same.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = max(1, size)
+        threads = str(max(1, (os.cpu_count() or 1) // self.size))
+        self._setup = Setup(
+            environment={"POLARS_MAX_THREADS": threads, **os.environ},
+            directory=str(Path.cwd()),
+            path=list(sys.path),
+        )
+        self._idle: list[Worker] = []
+
+    def start(self) -> None:
+        """Start a worker without waiting for it, unless one is idle."""
+        if not self._idle:
+            self._idle.append(Worker(self._setup))
+
+    def take(self) -> Worker:
+        """A worker that has nothing to do."""
+        self.start()
+        return self._idle.pop()
+
+    def give_back(self, worker: Worker) -> None:
+        """A worker has nothing to do any more."""
+        self._idle.append(worker)
+
+    def stop(self) -> None:
+        """End the idle workers, those among them that are still starting too."""
+        while self._idle:
+            self._idle.pop().stop()
