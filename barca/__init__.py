@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from barca import plan
     from barca.project import Project
 
-__version__: str
+__version__ = "1.0.0a1"
 
 __all__ = [
     "Always",
@@ -153,10 +153,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("barca.project").Project
     if name == "plan":
         return importlib.import_module("barca.plan")
-    if name == "__version__":
-        return importlib.import_module("importlib.metadata").version("barca")
     raise AttributeError(f"module `barca` has no attribute `{name}`")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return sorted({*globals(), *__all__})

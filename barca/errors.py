@@ -22,7 +22,6 @@ so that it crosses process boundaries.
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
@@ -171,6 +170,8 @@ def did_you_mean(given: str, valid: Iterable[str], *, limit: int = 12) -> str:
         valid: What would have been accepted.
         limit: At most so many choices are listed.
     """
+    import difflib
+
     choices = list(valid)
     close = difflib.get_close_matches(given, choices, n=1)
     shown = ", ".join(f"`{choice}`" for choice in choices[:limit])

@@ -6,8 +6,9 @@ Nothing here imports Polars, so that `import barca` stays light; frames appear i
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar
+
+from barca.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 
+_NONE: Mapping[str, Any] = {}
+
 # --- what a function may answer for a key -----------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Record):
     """A batch function's answer for one key that could not be computed: that key fails, the others don't.
 
     Attributes:
@@ -37,18 +39,15 @@ class Failed:
 # --- freshness --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Always:
+class Always(Record):
     """The node runs in every run that needs it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Manual:
+class Manual(Record):
     """The node runs when it has no result yet or a refresh names it; never because something changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Record):
     """The node is due by a cron expression; a plain run treats it like a node without freshness.
 
     Attributes:
@@ -101,29 +100,25 @@ class Deferred:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Partitions:
+class Partitions(Record):
     """Explicit keys of one dimension: strings in declared order, or an expression still to evaluate."""
 
     values: tuple[str, ...] | Deferred
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionsFrom:
+class PartitionsFrom(Record):
     """The keys of another node, or the keys that a keyed source returns."""
 
     source: Definition[..., Any] | NodeId
 
 
-@dataclass(frozen=True, slots=True)
-class Collect:
+class Collect(Record):
     """Every key of a partitioned node as one input."""
 
     source: Definition[..., Any] | NodeId
 
 
-@dataclass(frozen=True, slots=True)
-class Batches:
+class Batches(Record):
     """Named groups of keys that run together.
 
     Attributes:
@@ -135,8 +130,7 @@ class Batches:
     strict: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BatchesBy:
+class BatchesBy(Record):
     """Keys with equal labels run together.
 
     Attributes:
@@ -152,8 +146,7 @@ BatchSpec: TypeAlias = "int | Literal['all'] | Batches | BatchesBy"
 InputRef: TypeAlias = "Definition[..., Any] | NodeId | Collect"
 
 
-@dataclass(frozen=True, slots=True)
-class SinkSpec:
+class SinkSpec(Record):
     """One `@sink` as declared."""
 
     path: str
@@ -162,11 +155,17 @@ class SinkSpec:
     rows_per_file: int | None = None
 
 
+class Place(Record):
+    """A line of a file."""
+
+    file: str
+    line: int
+
+
 # --- definitions ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Definition(Generic[P, R_co]):
+class Definition(Record, Generic[P, R_co], kw_only=True, eq=False):
     """A decorated function: still callable as the plain function, frozen, registered nowhere.
 
     Attributes:
@@ -196,8 +195,8 @@ class Definition(Generic[P, R_co]):
     function: Callable[P, R_co]
     kind: Kind
     name: str | None = None
-    inputs: Mapping[str, InputRef] = field(default_factory=dict)
-    partitions: Mapping[str, Partitions | PartitionsFrom] = field(default_factory=dict)
+    inputs: Mapping[str, InputRef] = _NONE
+    partitions: Mapping[str, Partitions | PartitionsFrom] = _NONE
     batch: BatchSpec | None = None
     serializer: Serializer | None = None
     freshness: Freshness | None = None
@@ -216,7 +215,7 @@ class Definition(Generic[P, R_co]):
     line: int
 
     def __post_init__(self) -> None:
-        # functools.update_wrapper assigns attributes, which a frozen dataclass refuses
+        # functools.update_wrapper assigns attributes, which a record refuses
         copied: dict[str, Any] = {
             name: getattr(self.function, name, None) for name in functools.WRAPPER_ASSIGNMENTS
         }
@@ -233,8 +232,7 @@ class Definition(Generic[P, R_co]):
 # --- fingerprints -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(Record):
     """Identity of a node's definition.
 
     Attributes:
@@ -256,8 +254,7 @@ class Fingerprint:
 InputMode: TypeAlias = Literal["whole", "same_key", "collect", "value"]
 
 
-@dataclass(frozen=True, slots=True)
-class InputBinding:
+class InputBinding(Record):
     """What one parameter of a call receives, as a description: frames and references, never data.
 
     Attributes:
@@ -279,8 +276,7 @@ class InputBinding:
     template: pl.DataFrame | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionRef:
+class FunctionRef(Record):
     """How a worker finds a function: a project file and a name in it, or a pickle of a notebook function.
 
     Attributes:
@@ -300,8 +296,7 @@ class FunctionRef:
     definition_hash: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(Record, kw_only=True):
     """A unit handed to an executor: one batched call, or consecutive one-key calls of one node.
 
     Attributes:
@@ -340,11 +335,10 @@ class Work:
     budget_seconds: float | None = None
     attempt: int = 1
     parent: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = _NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkResult:
+class WorkResult(Record, kw_only=True):
     """What came back of a `Work`.
 
     Attributes:
@@ -366,8 +360,7 @@ class WorkResult:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerDied:
+class WorkerDied(Record, kw_only=True):
     """A worker ended, or was ended, without an answer.
 
     Attributes:

@@ -6,7 +6,6 @@ A key is one value per dimension. Its identity is the Hive form (`key_text`), it
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ UNSAFE = r"[\x00-\x1F!-,/:-@\[-^`{-}\x7F]"
 """Regular expression of a character that `ESCAPES` encodes, for telling the usual columns that need none."""
 
 ESCAPES: dict[str, str] = {
-    chr(code): f"%{code:02X}" for code in range(128) if not re.fullmatch(r"[A-Za-z0-9_.~ \-]", chr(code))
+    chr(code): f"%{code:02X}" for code in range(128) if not (chr(code).isalnum() or chr(code) in "_.~ -")
 }
 """ASCII characters that are percent-encoded in a key, `%` among them, which keeps the form injective.
 Other characters stay as they are: a key is an identity, never a file name."""
@@ -79,6 +78,8 @@ def normalise_key(value: Any) -> str:
                 remediation="keys are texts that UTF-8 can write",
             )
         return value
+    import datetime as dt
+
     if isinstance(value, bool) or not isinstance(value, int | dt.date) or isinstance(value, dt.datetime):
         raise DefinitionError(
             f"a key cannot be the {type(value).__name__} `{value!r}`",

@@ -10,10 +10,10 @@ import datetime as dt
 import json
 import math
 import os
-import shutil
 import sys
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
+from barca import __version__
 from barca.errors import BarcaError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ def emit_view(view: Iterable[RenderableType]) -> None:
 
 def terminal_width() -> int:
     """Characters of a line of the terminal: what `COLUMNS` says, else its own, else 100."""
+    import shutil
+
     return shutil.get_terminal_size((100, 24)).columns
 
 
@@ -117,12 +119,10 @@ def drawn(view: Iterable[RenderableType], on: Console) -> str:
 
 def show_version(mode: Mode) -> None:
     """The installed version, as JSON or as people read it."""
-    from importlib.metadata import version
-
     if mode == "json":
-        emit_json({"version": version("barca")})
+        emit_json({"version": __version__})
     else:
-        emit_lines([f"barca {version('barca')}"])
+        emit_lines([f"barca {__version__}"])
 
 
 # --- JSON -------------------------------------------------------------------------------------------

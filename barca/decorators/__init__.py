@@ -10,9 +10,8 @@ import sys
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from barca.decorators.arguments import check_arguments, check_sink, unknown_argument
-from barca.decorators.functions import Place, check_function, check_parameters, source_of
 from barca.errors import DefinitionError
-from barca.model import Definition, SinkSpec, with_sinks
+from barca.model import Definition, Place, SinkSpec, with_sinks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -167,6 +166,9 @@ def _decorate(kind: Kind, function: Any, arguments: dict[str, Any]) -> Any:
 def _define(
     kind: Kind, function: Callable[P, R], arguments: Mapping[str, Any], here: Place
 ) -> Definition[P, R]:
+    # imports `inspect`, which a project file that imports barca may do without
+    from barca.decorators.functions import check_function, check_parameters, source_of
+
     check_function(kind, function, here)
     checked = check_arguments(kind, function.__qualname__, arguments, here)
     source = source_of(function, here)

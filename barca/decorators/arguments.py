@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from barca._typing import Kind
-    from barca.decorators.functions import Place
+    from barca.model import Place
 
 SINK_SERIALIZERS = ("parquet", "csv", "json", "pickle")
 

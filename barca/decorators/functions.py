@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from barca.errors import DefinitionError, did_you_mean
-from barca.model import Collect, Definition, PartitionsFrom
+from barca.model import Collect, Definition, PartitionsFrom, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,13 +20,6 @@ _SCALARS = frozenset({"str", "int", "float", "bool", "bytes", "date", "datetime.
 
 
 _SILENT = (inspect.Parameter.empty, Any, object)
-
-
-class Place(NamedTuple):
-    """A line of a file."""
-
-    file: str
-    line: int
 
 
 def source_of(function: Callable[..., Any], here: Place) -> Place:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from barca.discovery.broken import broken_file
@@ -23,6 +22,7 @@ from barca.discovery.nodes import (
 from barca.discovery.refs import function_ref, load_function
 from barca.graph import BrokenFile, Graph, build_graph, short_name
 from barca.model import Collect, Definition, PartitionsFrom
+from barca.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

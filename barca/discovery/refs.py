@@ -6,7 +6,6 @@ import os
 import pickle
 import sys
 import weakref
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from barca.discovery.loader import Importer
 from barca.discovery.nodes import Owners, held, main_file, project_modules
 from barca.errors import LoadError
 from barca.model import Definition, FunctionRef
+from barca.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,6 @@ import signal
 import tempfile
 import time
 from collections import deque
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +19,7 @@ from barca.exec.progress import Seen, read_progress
 from barca.exec.wire import from_bytes, to_bytes
 from barca.exec.worker import Order, Tools
 from barca.model import Work, WorkerDied, WorkResult
+from barca.records import replace
 from barca.schemas import KEY
 
 if TYPE_CHECKING:

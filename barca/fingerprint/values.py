@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barca.fingerprint.normalise import HIDDEN, holds_password, looks_secret
 from barca.hashing import encode
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -232,10 +233,12 @@ class ValueEncoder:
         return None
 
     def _instance(self, value: object) -> Encoded | None:
-        """An instance of a dataclass, of a class of the project, or of a subclass of a plain type."""
+        """An instance of a dataclass, a record, a class of the project, or a subclass of a plain type."""
         kind = type(value)
         bases = [base for base in _SUBCLASSED if isinstance(value, base)]
-        if not (bases or dataclasses.is_dataclass(kind) or self._is_project(kind)):
+        if not (
+            bases or dataclasses.is_dataclass(kind) or isinstance(value, Record) or self._is_project(kind)
+        ):
             return None
         plain = [base.__new__(base, value) for base in bases[:1]]
         state = [part for pair in sorted(_state(value).items()) for part in pair]

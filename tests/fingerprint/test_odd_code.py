@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import textwrap
 import types
@@ -14,6 +13,7 @@ from barca import asset
 from barca.fingerprint import fingerprint
 from barca.fingerprint.sources import Project
 from barca.fingerprint.values import Unencodable, ValueEncoder, show
+from barca.records import replace
 
 
 def test_outside_code_counts_by_name(code):
@@ -174,7 +174,7 @@ def test_what_has_no_stable_text_is_refused():
 
 
 def test_a_function_of_an_installed_package(code):
-    definition = dataclasses.replace(asset(lambda: 1), function=textwrap.dedent, file=textwrap.__file__)
+    definition = replace(asset(lambda: 1), function=textwrap.dedent, file=textwrap.__file__)
     found = fingerprint(definition, root=code.root)
     assert set(found.components) == {"arguments", "function"}
     (warning,) = found.warnings
