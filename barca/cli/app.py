@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barca.cli import about, computing, looking_back, viewing
+from barca.cli import about, computing, inspecting, looking_back, viewing
 from barca.cli.output import mode_of, report, show_version
 from barca.cli.parsing import Command, Group
 from barca.errors import BarcaError, Cancelled, StoreError, UsageError, did_you_mean
@@ -31,6 +31,9 @@ app.command("run", cls=Command)(computing.run)
 app.command("plan", cls=Command)(viewing.plan)
 app.command("list", cls=Command)(viewing.list_nodes)
 app.command("status", cls=Command)(viewing.status)
+app.command("explain", cls=Command)(inspecting.explain)
+app.command("diff", cls=Command)(inspecting.diff)
+app.command("doctor", cls=Command)(inspecting.doctor)
 app.command("history", cls=Command)(looking_back.history)
 app.command("logs", cls=Command)(looking_back.logs)
 app.command("docs", cls=Command)(about.docs)

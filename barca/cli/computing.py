@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +15,7 @@ from barca.cli.arguments import (
     several_of,
     split_positionals,
 )
+from barca.cli.notes import note_selection, note_skipped, note_unlisted
 from barca.cli.output import (
     Mode,
     choose_mode,
@@ -24,9 +24,8 @@ from barca.cli.output import (
     emit_view,
     report,
     terminal_width,
-    write,
 )
-from barca.cli.paths import outputs, path_lines
+from barca.cli.paths import path_lines
 from barca.cli.session import listening, open_project, workers_starting
 from barca.errors import BarcaError, StepFailed, UsageError
 
@@ -191,6 +190,7 @@ def _dry_run(request: Request) -> int:
         from barca.render.tables import plan_view
 
         emit_view(plan_view(plan, request.title, terminal_width()))
+    note_selection(plan)
     return 0
 
 
@@ -201,8 +201,9 @@ def _compute(verb: Literal["get", "run"], request: Request) -> int:
         document = result.to_dict()
         _warn(document, listener)
     _emit_result(request, document, result, project.root)
-    _note_unlisted(document)
-    _note_skipped(document)
+    note_selection(document)
+    note_unlisted(document)
+    note_skipped(document)
     if result.status == "success":
         return 0
     return report(result.error or _failure(document), request.mode)
@@ -254,22 +255,3 @@ def _emit_fields(document: Mapping[str, Any], mode: Mode) -> None:
 
     rows = [(name, value if isinstance(value, str) else to_json(value)) for name, value in document.items()]
     emit_view([grid(("field", "value"), rows, terminal_width(), wrap=("value",))])
-
-
-def _note_unlisted(document: Mapping[str, Any]) -> None:
-    """Say on stderr how many keys the result does not list."""
-    from barca.render.text import safe
-
-    for output in outputs(document).values():
-        listed = output.get("_barca_partitions") if isinstance(output, dict) else None
-        if listed and (missing := listed["keys"] - len(listed["outputs"])) > 0:
-            note = f"{missing:,} of {listed['keys']:,} keys not listed ({listed['cached']:,} cached)"
-            write(sys.stderr, f"note: {note}: {safe(listed.get('hint') or 'name keys with --partition')}\n")
-
-
-def _note_skipped(document: Mapping[str, Any]) -> None:
-    """Say on stderr how many keys and whole nodes did not run because something they read has no result."""
-    from barca.render.text import plural
-
-    if skipped := document.get("steps_skipped"):
-        write(sys.stderr, f"note: {plural(skipped, 'downstream step')} skipped\n")

@@ -16,6 +16,7 @@ from barca.cli.arguments import (
     split_positionals,
     whole_number,
 )
+from barca.cli.notes import note_selection
 from barca.cli.output import choose_mode, emit_json, emit_view, terminal_width
 from barca.cli.session import listening, open_project, stdout_kept
 
@@ -48,6 +49,7 @@ def plan(
         phases = project.plan(targets, partition=selection, batch=parse_batch(batch or ())).phases()
         for warning in phases.get("warnings") or ():
             listener.warn(warning)
+    note_selection(phases)
     if mode == "json":
         emit_json(phases)
         return

@@ -20,12 +20,16 @@ from barca.io.logs import read_logs
 from barca.io.runs import read_markers
 from barca.io.storage import FilePackStore
 from barca.io.values import read_values
+from barca.project.comparison import Comparison, compare_newest
+from barca.project.diagnosis import diagnosis
+from barca.project.explanation import Explanation
 from barca.project.forecast import Forecast
-from barca.project.past import find_run, history, log_lines, run_details, runs_table
-from barca.project.request import make_request
+from barca.project.past import find_run, history, log_lines, run_details, runs_table, step_of
+from barca.project.request import as_list, find_targets, make_request, selection_of
 from barca.project.results import Result
 from barca.project.running import Running, execute
 from barca.project.state import Status
+from barca.project.warnings import plan_warnings
 from barca.project.world import World, check_selection
 from barca.schemas import CREATED_AT, ERROR_MESSAGE, KEY, NODE, RUN_HASH, STATUS
 
@@ -36,9 +40,8 @@ if TYPE_CHECKING:
     from barca.exec.pool import Workers
     from barca.graph import Graph
     from barca.model import Definition
-    from barca.plan.inputs import Plan
     from barca.ports import Executor, LedgerReader, Listener
-    from barca.project.request import Options, Target, Targets
+    from barca.project.request import Options, Selection, Target, Targets
     from barca.project.world import Request
 
 STORE = ".barca"
@@ -135,9 +138,12 @@ class Project:
     def plan(self, targets: Targets = None, **options: Unpack[Options]) -> Forecast:
         """What `get` with the same arguments would do; nothing is executed or written."""
         world, request = self._world(targets, options)
+        if targets is None:
+            self._require_named(world.graph)
         plan = world.plan(world.freeze(request, predict=True))
         check_selection(plan, request.named)
-        return Forecast(plan, self._warnings(plan, targets), self.config.pool_size, self.config.capacity)
+        warnings = plan_warnings(plan, whole=targets is None)
+        return Forecast(plan, warnings, self.config.pool_size, self.config.capacity)
 
     def scan(self, target: Target, **options: Any) -> pl.LazyFrame:
         """Compute what is stale of a target and return one lazy table over its selected keys.
@@ -163,8 +169,7 @@ class Project:
 
     def status(self, targets: Targets = None) -> Status:
         """The state of the targets and what they read; of every node without targets."""
-        everything = list(self.graph.nodes) if targets is None else targets
-        world, request = self._world(everything, {})
+        world, request = self._world(targets, {}, tasks=True)
         plan = world.plan(world.freeze(request, predict=True))
         last = (
             world.reader.scan("materializations")
@@ -173,6 +178,32 @@ class Project:
             .unique([NODE, KEY, RUN_HASH], keep="last", maintain_order=True)
         )
         return Status(plan, last.filter(pl.col(STATUS) == "failed"))
+
+    def explain(self, target: Target, *, partition: Selection = None) -> Explanation:
+        """Why the keys of a target run, or don't, and how its code differs from that of the last success."""
+        forecast = self.plan(target, partition=partition)
+        (node_id,) = _only_one(forecast.plan.targets, "explain")
+        return Explanation(node_id, forecast)
+
+    def diff(self, target: Target, *, partition: Selection = None, on: Sequence[str] = ()) -> Comparison:
+        """A key's current result against the one before it: rows added, removed and changed.
+
+        Args:
+            target: A name, id or decorated function.
+            partition: Selects one key of a partitioned node.
+            on: Columns that tell rows apart; without any they are looked for.
+
+        Raises:
+            UsageError: Not one key is selected, or it has no result before the current one.
+        """
+        (node_id,) = _only_one(find_targets(self.graph, _ids(self.graph), as_list(target)), "diff")
+        return compare_newest(
+            self.graph.nodes[node_id], self._reader(), self._store, selection_of(partition), on
+        )
+
+    def diagnose(self) -> dict[str, Any]:
+        """Whether files load, and the ledger and what it names can be read, as JSON-writable values."""
+        return diagnosis(self.list_nodes()["load_errors"], self.graph, self._reader, self._store)
 
     def list_nodes(self) -> dict[str, Any]:
         """Every node and every load error, as JSON-writable values."""
@@ -228,17 +259,7 @@ class Project:
         reader = self._reader()
         found = find_run(runs_table(reader, read_markers(self._store_root / "runs")), run_id)
         lines = read_logs(self._store_root / "logs", found)
-        return log_lines(lines, reader, found, self._step(step), stream)
-
-    def _step(self, step: str | None) -> tuple[NodeId, str | None] | None:
-        """A step as people write it: its node, and its key in Hive form."""
-        if step is None:
-            return None
-        name, bracket, shown = step.partition("[")
-        node_id = self.graph.find(name)
-        if not bracket:
-            return node_id, None
-        return node_id, _key_of(shown.removesuffix("]"), self.graph.nodes[node_id].dimensions)
+        return log_lines(lines, reader, found, step_of(self.graph, step), stream)
 
     # --- inside -------------------------------------------------------------------------------------
 
@@ -253,16 +274,20 @@ class Project:
     def _reader(self) -> LedgerReader:
         return self._ledger.reader()
 
-    def _world(self, targets: Targets, options: Options) -> tuple[World, Request]:
-        """The world and the request; raises for what does not exist or does not load."""
+    def _world(self, targets: Targets, options: Options, *, tasks: bool = False) -> tuple[World, Request]:
+        """The world and the request; raises for what does not exist or does not load.
+
+        Args:
+            targets: Without any, every node.
+            options: What else is asked for.
+            tasks: Whether tasks are among every node.
+        """
         graph = self.graph
-        request = make_request(graph, _ids(graph), targets, options)
+        request = make_request(graph, _ids(graph), targets, options, tasks=tasks)
         explicit, broken = evaluate_partitions(graph, graph.upstream(request.targets))
         if broken:
             graph = graph.without(broken)
-            request = make_request(graph, _ids(graph), targets, options)
-        if targets is None:
-            self._require_named(graph)
+            request = make_request(graph, _ids(graph), targets, options, tasks=tasks)
         world = World(
             graph=graph,
             reader=self._reader(),
@@ -291,16 +316,6 @@ class Project:
                     remediation="fix it, or leave it out; `barca list` shows every file that fails to load",
                 )
 
-    def _warnings(self, plan: Plan, targets: Targets) -> list[str]:
-        """What planning could not follow, and what the default targets leave out."""
-        found = {warning for one in plan.inputs.fingerprints.values() for warning in one.warnings}
-        if targets is None:
-            found |= {
-                f"cannot load {error.file}: {error.error}; left out: {', '.join(error.nodes) or 'nothing'}"
-                for error in plan.inputs.graph.load_errors
-            }
-        return sorted(found)
-
     def _run(
         self,
         command: str,
@@ -310,6 +325,8 @@ class Project:
         options: Options,
     ) -> Result:
         world, request = self._world(targets, options)
+        if targets is None:
+            self._require_named(world.graph)
         if command == "run":
             _require_tasks(world.graph, request.targets)
         running = Running(
@@ -323,7 +340,7 @@ class Project:
             ledger=self._ledger,
             store=self._store,
             function=lambda node_id: function_ref(world.graph.nodes[node_id].definition, node_id, self.root),
-            warnings=lambda plan: self._warnings(plan, targets),
+            warnings=lambda plan: plan_warnings(plan, whole=targets is None),
         )
         report = execute(running, world, request)
         return Result(report, _names(request.targets), self._read_values, f"{STORE}/artifacts")
@@ -355,6 +372,12 @@ def _names(targets: Sequence[NodeId]) -> dict[NodeId, str]:
     }
 
 
+def _only_one(targets: Sequence[NodeId], verb: str) -> tuple[NodeId]:
+    if len(targets) != 1:
+        raise UsageError(f"{verb} takes exactly one target", code="target", remediation="name one node")
+    return (targets[0],)
+
+
 def _require_tasks(graph: Graph, targets: Sequence[NodeId]) -> None:
     for node_id in targets:
         if graph.nodes[node_id].kind != "task":
@@ -368,13 +391,3 @@ def _require_tasks(graph: Graph, targets: Sequence[NodeId]) -> None:
 
 def _article(kind: str) -> str:
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
-
-
-def _key_of(shown: str, dimensions: Sequence[str]) -> str:
-    """Hive form of a display form; with one dimension its value may hold anything."""
-    from barca.partitions import key_text
-
-    if len(dimensions) == 1:
-        return key_text({dimensions[0]: shown.removeprefix(f"{dimensions[0]}=")})
-    pairs = (part.partition("=") for part in shown.split(","))
-    return key_text({name: value for name, _, value in pairs})

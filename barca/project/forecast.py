@@ -52,7 +52,7 @@ class Forecast:
 
     def to_dict(self) -> dict[str, Any]:
         """The dry run as JSON-writable values."""
-        steps = [self._step(node_plan) for node_plan in self.plan.nodes.values()]
+        steps = [self.step(node_plan) for node_plan in self.plan.nodes.values()]
         summaries = [summarise(node_plan) for node_plan in self.plan.nodes.values()]
         result: dict[str, Any] = {
             "dry_run": True,
@@ -82,7 +82,8 @@ class Forecast:
             result["partition_selection"] = selection
         return result
 
-    def _step(self, node_plan: NodePlan) -> dict[str, Any]:
+    def step(self, node_plan: NodePlan) -> dict[str, Any]:
+        """What one node would do, as JSON-writable values."""
         node = node_plan.node
         summary = summarise(node_plan)
         step: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from barca.errors import SelectionError, did_you_mean
-from barca.partitions import display_text, step_text
+from barca.partitions import display_text, key_text, step_text
 from barca.schemas import (
     ATTEMPTS,
     CALL,
@@ -27,9 +27,10 @@ from barca.schemas import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from barca._typing import NodeId
+    from barca.graph import Graph
     from barca.ports import LedgerReader
 
 SHOWN_STEPS = 1_000
@@ -206,3 +207,26 @@ def log_lines(
         }
         for row in lines.sort("ts", maintain_order=True).iter_rows(named=True)
     ]
+
+
+def step_of(graph: Graph, step: str | None) -> tuple[NodeId, str | None] | None:
+    """A step as people write it, `NODE` or `NODE[KEY]`: its node, and its key in Hive form.
+
+    Raises:
+        SelectionError: No such node.
+    """
+    if step is None:
+        return None
+    name, bracket, shown = step.partition("[")
+    node_id = graph.find(name)
+    if not bracket:
+        return node_id, None
+    return node_id, _key_of(shown.removesuffix("]"), graph.nodes[node_id].dimensions)
+
+
+def _key_of(shown: str, dimensions: Sequence[str]) -> str:
+    """Hive form of a display form; with one dimension its value may hold anything."""
+    if len(dimensions) == 1:
+        return key_text({dimensions[0]: shown.removeprefix(f"{dimensions[0]}=")})
+    pairs = (part.partition("=") for part in shown.split(","))
+    return key_text({name: value for name, _, value in pairs})

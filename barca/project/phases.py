@@ -35,21 +35,37 @@ def phase_count(plan: Plan) -> int:
 
 
 def phase_list(plan: Plan) -> list[dict[str, Any]]:
-    """Phases with their streams: chains of nodes that run key for key beside each other."""
+    """Phases with their streams: chains of nodes that run key for key beside each other.
+
+    A node is a step for each of its keys, all under its id; one step while its keys are not known, and none
+    when the selection skips it.
+    """
     phase = phases_of(plan)
-    result = []
+    result: list[dict[str, Any]] = []
     for number in range(phase_count(plan)):
-        members = [node_id for node_id in plan.nodes if phase[node_id] == number]
-        result.append(
-            {
-                "reason": "start" if number == 0 else "inputs of an earlier phase must be whole",
-                "streams": [
-                    {"stream_id": f"p{number}s{index}", "steps": steps}
-                    for index, steps in enumerate(_streams(plan, members))
-                ],
-            }
-        )
+        members = [
+            node_id
+            for node_id, node_plan in plan.nodes.items()
+            if phase[node_id] == number and node_plan.state != "skipped"
+        ]
+        streams = [
+            {"stream_id": f"p{number}s{index}", "steps": _steps(plan, nodes)}
+            for index, nodes in enumerate(_streams(plan, members))
+        ]
+        if streams:
+            reason = "inputs of an earlier phase must be whole" if result else "start"
+            result.append({"reason": reason, "streams": streams})
     return result
+
+
+def _steps(plan: Plan, nodes: list[NodeId]) -> list[NodeId]:
+    """The id of each node, as often as it has keys."""
+    return [
+        step
+        for node_id in nodes
+        for step in [node_id]
+        * (1 if plan.nodes[node_id].state == "unknown" else plan.nodes[node_id].decision.height)
+    ]
 
 
 def _streams(plan: Plan, members: list[NodeId]) -> list[list[NodeId]]:

@@ -147,13 +147,15 @@ class Options(TypedDict, total=False):
     cascade: bool
 
 
-def make_request(graph: Graph, ids: Mapping[int, NodeId], targets: Targets, options: Options) -> Request:
-    """The request that these arguments mean.
+def make_request(
+    graph: Graph, ids: Mapping[int, NodeId], targets: Targets, options: Options, *, tasks: bool = False
+) -> Request:
+    """The request that these arguments mean; `tasks` is whether no targets means tasks too.
 
     Raises:
         UsageError: Any of them is wrong, or a refreshed node is not in the targets' cone.
     """
-    found = find_targets(graph, ids, as_list(targets))
+    found = tuple(graph.nodes) if tasks and targets is None else find_targets(graph, ids, as_list(targets))
     named = as_list(options.get("refresh"))
     refreshed = find_targets(graph, ids, named) if named else ()
     cone = graph.upstream(found)

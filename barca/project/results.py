@@ -79,7 +79,7 @@ class Result:
         """One target's value: as annotated, or a dict of display key to value in key order."""
         plan = self._report.plan.nodes[node_id]
         held = self.held(node_id)
-        if plan.node.partitioned and held.height > LISTED_KEYS and not self._selected:
+        if plan.node.partitioned and held.height > LISTED_KEYS and not self._is_selected(node_id):
             raise BarcaError(
                 f"`{short_name(node_id)}` has {held.height} keys, more than the {LISTED_KEYS} of a dict",
                 code="too_many_keys",
@@ -101,9 +101,10 @@ class Result:
         keys = decision.select(KEY, *(name for name in decision.columns if name.startswith("dim:")))
         return keys.join(fragments, on=KEY, how="inner").sort(KEY)
 
-    @property
-    def _selected(self) -> bool:
-        return bool(self._report.plan.inputs.selection)
+    def _is_selected(self, node_id: NodeId) -> bool:
+        """Whether the run was asked for some of the node's keys by name."""
+        plan = self._report.plan
+        return any(name in plan.inputs.selection for name in plan.nodes[node_id].node.dimensions)
 
     def _counts(self) -> Counter[str]:
         counts: Counter[str] = Counter()
@@ -169,7 +170,7 @@ class Result:
         total = node_report.fragments.height
         if not node_report.plan.node.partitioned:
             return self._shown(node_id, self.held(node_id), output).get("")
-        if total <= LISTED_KEYS or self._selected:
+        if total <= LISTED_KEYS or self._is_selected(node_id):
             return _displayed(self._shown(node_id, self.held(node_id), output))
         computed = node_report.plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
         fresh = node_report.fragments.join(computed.select(KEY), on=KEY, how="semi")

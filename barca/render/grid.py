@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from barca.render.text import safe
+from barca.render.text import safe, safe_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,6 +43,13 @@ def text(value: object, style: str = "") -> Text:
     from rich.text import Text
 
     return Text(safe(value), style=style)
+
+
+def lines(value: object, style: str = "") -> Text:
+    """As `text`, of several lines."""
+    from rich.text import Text
+
+    return Text(safe_lines(value), style=style)
 
 
 def state(value: str | None) -> Text:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from barca.render.explain import changed_text, merge_blocked, reason_text, status_why, step_why
-from barca.render.grid import count, grid, state, text
+from barca.render.grid import count, grid, lines, state, text
 from barca.render.text import duration, listing, plural, size, timestamp
 
 if TYPE_CHECKING:
@@ -271,10 +271,14 @@ def _input_name(name: Any) -> str:
 
 
 def errors_view(errors: Sequence[Mapping[str, Any]] | Iterable[Mapping[str, Any]]) -> list[RenderableType]:
-    """Files that could not be loaded, with the nodes that are lost."""
+    """Files that could not be loaded, with the nodes that are lost, and each traceback once."""
     view: list[RenderableType] = []
+    told: set[str] = set()
     for error in errors:
         view.append(text(f"cannot load {error['file']}: {error['error']}", "red"))
         if error.get("nodes"):
             view.append(text(f"  without it: {listing(error['nodes'], limit=8)}", "red"))
+        if (traceback := error.get("traceback")) and traceback not in told:
+            told.add(traceback)
+            view.append(lines(traceback.rstrip(), "dim"))
     return view

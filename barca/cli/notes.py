@@ -1,0 +1,41 @@
+"""Notes on stderr about what a result does not hold."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from barca.cli.output import write
+from barca.cli.paths import outputs
+from barca.render.text import plural, safe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def note_unlisted(document: Mapping[str, Any]) -> None:
+    """Say on stderr how many keys the result does not list."""
+    for output in outputs(document).values():
+        listed = output.get("_barca_partitions") if isinstance(output, dict) else None
+        if listed and (missing := listed["keys"] - len(listed["outputs"])) > 0:
+            note = f"{missing:,} of {listed['keys']:,} keys not listed ({listed['cached']:,} cached)"
+            write(sys.stderr, f"note: {note}: {safe(listed.get('hint') or 'name keys with --partition')}\n")
+
+
+def note_selection(document: Mapping[str, Any]) -> None:
+    """Say on stderr which nodes a selection leaves out."""
+    skipped = (document.get("partition_selection") or {}).get("skipped_nodes") or ()
+    if skipped:
+        names = ", ".join(safe(node["id"].rpartition(":")[2]) for node in skipped)
+        what = "a fan-in that reads every key" if len(skipped) == 1 else "fan-ins that read every key"
+        write(
+            sys.stderr,
+            f"note: --partition skips {what}: {names}. Run without --partition to update "
+            f"{'it' if len(skipped) == 1 else 'them'}.\n",
+        )
+
+
+def note_skipped(document: Mapping[str, Any]) -> None:
+    """Say on stderr how many keys and whole nodes did not run because something they read has no result."""
+    if skipped := document.get("steps_skipped"):
+        write(sys.stderr, f"note: {plural(skipped, 'downstream step')} skipped\n")

@@ -1,0 +1,165 @@
+"""A key's current result against the one before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from barca.errors import FragmentError, UsageError
+from barca.graph import short_name
+from barca.io.compare import Difference, as_rows, compare
+from barca.io.values import read_value
+from barca.partitions import display_keys, display_text, parse_key
+from barca.plan.keys import narrow
+from barca.schemas import (
+    CREATED_AT,
+    DIGEST,
+    FORMAT,
+    FRAGMENTS,
+    KEY,
+    ROWS,
+    RUN_HASH,
+    RUN_ID,
+    dimension,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from barca.graph import Node
+    from barca.ports import LedgerReader, PackStore
+
+SHOWN_ROWS: Final = 20
+"""At most so many rows of each kind are listed."""
+
+_SIDE: Final = (RUN_ID, CREATED_AT, RUN_HASH, DIGEST, FORMAT, ROWS)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A key's current result against the one before it.
+
+    Attributes:
+        node: Node id.
+        key: Display form; `None` for an unpartitioned node.
+        current: The ledger's row of the current result.
+        previous: The ledger's row of the result before it.
+        difference: What differs.
+    """
+
+    node: str
+    key: str | None
+    current: Mapping[str, Any]
+    previous: Mapping[str, Any]
+    difference: Difference
+
+    def to_dict(self) -> dict[str, Any]:
+        """The counts, and the first rows of each kind, as JSON-writable values."""
+        found = self.difference
+        kinds = {"added": found.added, "removed": found.removed, "changed": found.changed}
+        return {
+            "target": self.node,
+            "key": self.key,
+            "current": _side(self.current),
+            "previous": _side(self.previous),
+            "on": list(found.on),
+            "columns": found.columns,
+            **{name: frame.height for name, frame in kinds.items()},
+            "unchanged": found.unchanged,
+            "rows": {name: frame.head(SHOWN_ROWS).to_dicts() for name, frame in kinds.items()},
+        }
+
+    def _repr_html_(self) -> str:
+        counts = self.to_dict()
+        told = ", ".join(f"{counts[name]:,} {name}" for name in ("added", "removed", "changed", "unchanged"))
+        return f"<div class='barca'>{told}</div>"
+
+
+def compare_newest(
+    node: Node,
+    reader: LedgerReader,
+    store: PackStore,
+    selection: Mapping[str, Sequence[str]],
+    on: Sequence[str],
+) -> Comparison:
+    """The newest two results of one key, compared.
+
+    Args:
+        node: The node.
+        reader: The ledger.
+        store: Holds the packs.
+        selection: Dimension to values; leaves one key.
+        on: Columns that tell rows apart; without any they are looked for.
+
+    Raises:
+        UsageError: Not exactly one key has results, or it has one result only.
+        FragmentError: A result is gone.
+    """
+    rows = reader.materialized(node.id)
+    keys = rows.select(KEY).unique(maintain_order=True)
+    chosen = _one_key(node, keys, selection)
+    # equal content computed again is no other result
+    own = rows.filter(pl.col(KEY) == chosen)
+    own = own.filter(pl.col(DIGEST).ne_missing(pl.col(DIGEST).shift(-1)))
+    if own.height < 2:
+        raise UsageError(
+            f"`{_named(node, chosen)}` has one result, so that there is none before it",
+            code="diff_single",
+            node=node.id,
+            key=display_text(chosen) or None,
+            remediation="results that are equal count as one; there is something to compare once it changed",
+        )
+    previous, current = own.tail(2).iter_rows(named=True)
+    older, newer = (_read(node, store, own.slice(own.height - 2 + side, 1)) for side in (0, 1))
+    return Comparison(node.id, display_text(chosen) or None, current, previous, compare(older, newer, on))
+
+
+def _one_key(node: Node, keys: pl.DataFrame, selection: Mapping[str, Sequence[str]]) -> str:
+    """The key that is selected of those with results."""
+    name = short_name(node.id)
+    if keys.is_empty():
+        raise UsageError(
+            f"`{name}` has no result yet",
+            code="diff_single",
+            node=node.id,
+            remediation=f"run `barca get {name}`",
+        )
+    if node.partitioned:
+        values = [parse_key(key) for key in keys.get_column(KEY)]
+        columns = {dimension(dim): [value.get(dim) for value in values] for dim in node.dimensions}
+        keys = narrow(
+            keys.with_columns(pl.Series(dim, found, pl.String) for dim, found in columns.items()), selection
+        )
+    if keys.height != 1:
+        valid = ", ".join(f"`{key}`" for key in display_keys(keys.get_column(KEY).sort().head(8)))
+        raise UsageError(
+            f"{keys.height:,} keys of `{name}` with results are selected; a comparison is of one",
+            code="diff_key",
+            node=node.id,
+            remediation=f"select one with --partition, of {valid or 'those that `barca get` lists'}",
+        )
+    return str(keys.item(0, KEY))
+
+
+def _read(node: Node, store: PackStore, row: pl.DataFrame) -> pl.DataFrame:
+    try:
+        return as_rows(read_value(store, row.select(list(FRAGMENTS)), None, node.dimensions))
+    except FragmentError as error:
+        raise FragmentError(
+            f"the result of `{_named(node, row.item(0, KEY))}` of run {row.item(0, RUN_ID)} is gone: "
+            f"{error.message}",
+            code=error.code,
+            node=node.id,
+            file=error.file,
+            remediation="only results whose files are still there can be compared",
+        ) from error
+
+
+def _named(node: Node, key: str) -> str:
+    return f"{short_name(node.id)}[{display_text(key)}]" if key else short_name(node.id)
+
+
+def _side(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name].isoformat() if name == CREATED_AT else row[name] for name in _SIDE}

@@ -1,0 +1,107 @@
+"""Running again what nothing changed: refresh, what it reaches, and where it stops."""
+
+from __future__ import annotations
+
+import pytest
+
+CHAIN = """
+    import pathlib
+    from barca import asset, collect, partitions, partitions_from, task
+
+    RATE = pathlib.Path(__file__).parent / "rate"
+
+    @asset(cutoff={cutoff})
+    def multiplier() -> int:
+        return int(RATE.read_text())
+
+    @asset(inputs={{"m": multiplier}}, partitions={{"k": partitions(["a", "b"])}})
+    def times(k: str, m: int) -> str:
+        return k * m
+
+    @asset(partitions={{"k": partitions_from(times)}})
+    def louder(k: str, times: str) -> str:
+        return times.upper()
+
+    @asset(inputs={{"every": collect(louder)}})
+    def joined(every: list[str]) -> str:
+        return "".join(every)
+"""
+
+
+@pytest.fixture
+def chain(project):
+    project.write("pipeline.py", CHAIN.format(cutoff=False))
+    project.write("rate", "2")
+    assert project.ran() == {"multiplier": 1, "times": 2, "louder": 2, "joined": 1}
+    return project
+
+
+def test_a_refresh_reaches_everything_below_and_nothing_above(chain):
+    assert chain.ran("joined", refresh="multiplier") == {
+        "multiplier": 1,
+        "times": 2,
+        "louder": 2,
+        "joined": 1,
+    }
+    assert chain.ran("joined", refresh="times") == {"times": 2, "louder": 2, "joined": 1}
+    assert chain.ran("joined", refresh=["louder", "joined"]) == {"louder": 2, "joined": 1}
+    assert chain.ran("joined") == {}
+
+
+def test_an_input_of_every_key_that_changed_runs_every_key(chain):
+    chain.write("rate", "3")
+    chain.edit("pipeline.py", "return int(RATE.read_text())", "return 0 + int(RATE.read_text())")
+    assert chain.ran("joined") == {"multiplier": 1, "times": 2, "louder": 2, "joined": 1}
+    assert chain.get("joined").value == "AAABBB"
+
+
+def test_a_refresh_within_a_selection_reaches_its_keys_only(chain):
+    assert chain.ran("louder", refresh="times", partition={"k": "a"}) == {"times": 1, "louder": 1}
+    steps = {step["id"].rpartition(":")[2]: step for step in chain.open().plan(
+        "louder", refresh="times", partition={"k": "a"}
+    ).to_dict()["steps"]}  # fmt: skip
+    assert (steps["times"]["reason"], steps["louder"]["reason"]) == ("refresh", "refresh_cascade")
+    assert steps["times"]["partitions"]["will_run_keys"] == ["k=a"]
+
+
+def test_no_cascade_runs_what_is_named_and_warns_of_what_stays_behind(chain):
+    assert chain.ran("joined", refresh="times", cascade=False) == {"times": 2}
+    done = chain.cli("get", "joined", "--refresh", "times", "--no-cascade", "--json")
+    assert done.returncode == 0
+    for name in ("louder", "joined"):
+        assert f"warning: `{name}` keeps what it computed from earlier results of `times`" in done.stderr
+    assert "multiplier" not in done.stderr
+    assert len(chain.open().plan("joined", refresh="times", cascade=False).warnings) == 2
+    assert chain.open().plan("joined", refresh="times").warnings == []
+
+
+def test_refresh_all_runs_everything(chain):
+    assert chain.ran("joined", refresh_all=True) == {"multiplier": 1, "times": 2, "louder": 2, "joined": 1}
+    steps = chain.open().plan("joined", refresh_all=True).to_dict()["steps"]
+    assert {step["reason"] for step in steps} == {"refresh_all"}
+
+
+def test_a_cutoff_stops_a_cascade_where_content_is_the_same(project):
+    project.write("pipeline.py", CHAIN.format(cutoff=True))
+    project.write("rate", "2")
+    project.ran()
+    assert project.ran("joined", refresh="multiplier") == {"multiplier": 1}
+    project.write("rate", "3")
+    waiting = {step["id"].rpartition(":")[2]: step for step in project.open().plan(
+        "joined", refresh="multiplier"
+    ).to_dict()["steps"]}  # fmt: skip
+    assert {
+        name: (step["action"], step["reason"]) for name, step in waiting.items() if name != "multiplier"
+    } == {name: ("unknown", "cutoff_pending") for name in ("times", "louder", "joined")}
+    assert project.ran("joined", refresh="multiplier") == {
+        "multiplier": 1,
+        "times": 2,
+        "louder": 2,
+        "joined": 1,
+    }
+    assert project.open().plan("joined", refresh="multiplier", cascade=False).warnings == [], "content says"
+
+
+def test_what_nothing_reads_cannot_be_refreshed(chain):
+    done = chain.cli("get", "times", "--refresh", "joined", "--json")
+    assert done.returncode == 2 and "no target reads it" in done.stderr
