@@ -19,9 +19,11 @@ from barca.schemas import (
     FORMAT,
     FRAGMENTS,
     KEY,
+    NODE,
     ROWS,
     RUN_HASH,
     RUN_ID,
+    STATUS,
     dimension,
 )
 
@@ -97,7 +99,9 @@ def compare_newest(
         UsageError: Not exactly one key has results, or it has one result only.
         FragmentError: A result is gone.
     """
-    rows = reader.materialized(node.id)
+    # every success: a sensor, or what was refreshed, has several under one run hash
+    successes = (pl.col(NODE) == node.id) & (pl.col(STATUS) == "success")
+    rows = reader.scan("materializations").filter(successes).collect(engine="in-memory")
     keys = rows.select(KEY).unique(maintain_order=True)
     chosen = _one_key(node, keys, selection)
     # equal content computed again is no other result

@@ -131,7 +131,10 @@ def test_dry_run_only_plans(barca, fake, sample, verb):
     assert ended.code == 0 and ended.json == sample("dry_run")
     assert asked(fake, "plan") == ((["scored"],), {**DEFAULTS, "refresh": ["a"]})
     assert not [call for call in fake.calls if call[0] in ("get", "run")]
-    assert ended.err == "warning: `margin` reads the environment variable REGION without declaring it\n"
+    assert ended.err == (
+        "warning: `margin` reads the environment variable REGION without declaring it\n"
+        "note: --partition skips a fan-in that reads every key: summary. Run without --partition to update it.\n"
+    )
 
 
 def test_dry_run_pretty(barca, snapshot):
