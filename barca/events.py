@@ -79,6 +79,13 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True)
+class Noted:
+    """Something that was done besides the steps, and that people may want to know of."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunFinished:
     """The run ended.
 
@@ -96,5 +103,5 @@ class RunFinished:
 
 
 Event: TypeAlias = (
-    RunStarted | NodePlanned | WorkStarted | KeysDone | KeyFailed | StepOutput | Warned | RunFinished
+    RunStarted | NodePlanned | WorkStarted | KeysDone | KeyFailed | StepOutput | Warned | Noted | RunFinished
 )

@@ -147,12 +147,15 @@ InputRef: TypeAlias = "Definition[..., Any] | NodeId | Collect"
 
 
 class SinkSpec(Record):
-    """One `@sink` as declared."""
+    """One `@sink` as declared; `compact_files` and `vacuum_hours` are of Delta tables, in no hash."""
 
     path: str
     serializer: str | None = None
     partition_by: tuple[str, ...] = ()
     rows_per_file: int | None = None
+    format: Literal["delta"] | None = None
+    compact_files: int | None = None
+    vacuum_hours: int | None = None
 
 
 class Place(Record):
@@ -349,12 +352,14 @@ class WorkResult(Record, kw_only=True):
         raised: Whether a batched call failed as a whole (it raised, or its answer named other keys), so
             that its failed keys are tried again in smaller calls.
         max_rss_bytes: Peak resident memory while it ran, or `None` where it cannot be read.
+        published: Frame of `schemas.PUBLISHED`: what was written to sinks.
         warnings: For people, e.g. a column that was left out.
     """
 
     outcomes: pl.DataFrame
     fragments: pl.DataFrame
     elapsed_seconds: float
+    published: pl.DataFrame | None = None
     raised: bool = False
     max_rss_bytes: int | None = None
     warnings: tuple[str, ...] = ()

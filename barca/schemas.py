@@ -47,6 +47,8 @@ RUN_ID: Final = "run_id"
 CREATED_AT: Final = "created_at"
 MAX_RSS_BYTES: Final = "max_rss_bytes"
 PARENT: Final = "parent"
+SINK: Final = "sink"
+MACHINE: Final = "machine"
 
 
 def dimension(name: str) -> str:
@@ -142,6 +144,9 @@ FRAGMENTS: Final = pl.Schema(
 there. `size_bytes`: the fragment's share of the pack's bytes (its rows' part of the file size). `digest`:
 identity of the content."""
 
+PUBLISHED: Final = pl.Schema({SINK: pl.String, KEY: pl.String, RUN_HASH: pl.String})
+"""What was written to sinks: the path as declared, the key, and the run hash of what it holds there now."""
+
 OUTCOMES: Final = pl.Schema(
     {
         KEY: pl.String,
@@ -233,15 +238,17 @@ of the names of the entries of `input_hashes`. `source`: normalised source."""
 PUBLICATIONS: Final = pl.Schema(
     {
         NODE: pl.String,
-        "sink": pl.String,
+        SINK: pl.String,
         KEY: pl.String,
         RUN_HASH: pl.String,
         RUN_ID: pl.String,
-        "machine": pl.String,
+        MACHINE: pl.String,
         CREATED_AT: TIMESTAMP,
     }
 )
-"""Which run hash each sink last published, per key."""
+"""Which run hash each sink last published, per key; the last row counts. `sink`: the path as declared.
+`run_hash`: null while it is being written, so that a killed run does not leave a wrong record; empty once
+the key was deleted there. `machine`: name of the machine that wrote."""
 
 LEDGER_TABLES: Final = {
     "materializations": MATERIALIZATIONS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
-from barca.decorators.arguments import check_arguments, check_sink, unknown_argument
+from barca.decorators.arguments import check_arguments, check_sink, check_sinks
 from barca.errors import DefinitionError
 from barca.model import Definition, Place, SinkSpec, with_sinks
 
@@ -182,6 +182,7 @@ def _define(
     )
     if definition.sinks and kind != "asset":
         raise _sink_misplaced(f"the {kind} `{function.__qualname__}`", here)
+    check_sinks(definition, here)
     check_parameters(definition, here)
     return definition
 
@@ -191,15 +192,22 @@ def sink(
     serializer: str | None = None,
     partition_by: Sequence[str] = (),
     rows_per_file: int | None = None,
+    format: str | None = None,  # noqa: A002 - what people call it
+    compact_files: int | None = None,
+    vacuum_hours: int | None = None,
     **unknown: Any,
 ) -> Callable[[C], C]:
     """Also publish an asset's result to a place of your own; stacks under `@asset`.
 
     Args:
         *path: Exactly one: a local path or a URI. Ending in `/` it is a dataset with a directory per key.
-        serializer: `parquet`, `csv`, `json` or `pickle`; otherwise the path's extension decides.
-        partition_by: Columns that add directory levels to a dataset.
+        serializer: `parquet`, `csv`, `json`, `ndjson`, `ipc` or `pickle`; otherwise the path's extension
+            decides.
+        partition_by: Columns that add directory levels to a dataset, or that partition a Delta table.
         rows_per_file: Rows of a dataset's Parquet files at most.
+        format: `delta` for one Delta table of every key.
+        compact_files: Delta: small files are merged once there are more than so many; 50 by default.
+        vacuum_hours: Delta: files that left the table so long ago are deleted; 168 by default.
         **unknown: Refused.
 
     Raises:
@@ -207,10 +215,15 @@ def sink(
     """
     frame = sys._getframe(1)  # noqa: SLF001 - the decorator's line, for its errors
     here = Place(frame.f_code.co_filename, frame.f_lineno)
-    accepted = ("serializer", "partition_by", "rows_per_file")
-    for argument in unknown:
-        raise unknown_argument("sink", None, argument, accepted, here)
-    spec = check_sink(path, serializer, partition_by, rows_per_file, here)
+    given = {
+        "serializer": serializer,
+        "partition_by": partition_by,
+        "rows_per_file": rows_per_file,
+        "format": format,
+        "compact_files": compact_files,
+        "vacuum_hours": vacuum_hours,
+    }
+    spec = check_sink(path, {**given, **unknown}, here)
 
     def decorator(function: C) -> C:
         return cast("C", _publish(function, spec, here))
@@ -222,7 +235,9 @@ def _publish(function: Any, spec: SinkSpec, here: Place) -> Any:
     if isinstance(function, Definition):
         if function.kind != "asset":
             raise _sink_misplaced(f"the {function.kind} `{function.function.__qualname__}`", here)
-        return with_sinks(function, (spec,))
+        sunk: Definition[..., Any] = with_sinks(function, (spec,))
+        check_sinks(sunk, here)
+        return sunk
     if not callable(function) or isinstance(function, type):
         raise _sink_misplaced(f"`{function!r}`", here)
     setattr(function, SINKS_ATTRIBUTE, (spec, *getattr(function, SINKS_ATTRIBUTE, ())))

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from barca._typing import Kind
     from barca.model import Place
 
-SINK_SERIALIZERS = ("parquet", "csv", "json", "pickle")
+SINK_SERIALIZERS = ("parquet", "csv", "json", "pickle", "ndjson", "ipc")
+DATASET_SERIALIZERS = ("parquet", "csv", "json", "ndjson")
 
 
 def check_arguments(kind: Kind, function: str, arguments: Mapping[str, Any], here: Place) -> dict[str, Any]:
@@ -68,15 +69,16 @@ def unknown_argument(
     )
 
 
-def check_sink(
-    path: tuple[Any, ...], serializer: Any, partition_by: Any, rows_per_file: Any, here: Place
-) -> SinkSpec:
+def check_sink(path: tuple[Any, ...], arguments: Mapping[str, Any], here: Place) -> SinkSpec:
     """One `@sink` as declared.
 
     Raises:
-        DefinitionError: An argument does not fit.
+        DefinitionError: An argument does not exist, does not fit, or does not go with the others.
     """
-    if len(path) != 1 or not isinstance(path[0], str) or not path[0].strip():
+    for argument in arguments:
+        if argument not in _SINK_CHECKS:
+            raise unknown_argument("sink", None, argument, _SINK_CHECKS, here)
+    if len(path) != 1 or not isinstance(path[0], str) or not path[0].strip() or "\0" in path[0]:
         given = ", ".join(repr(part) for part in path) or "none"
         raise DefinitionError(
             f"@sink takes exactly one path, by position; given: {given}",
@@ -86,12 +88,8 @@ def check_sink(
             line=here.line,
         )
     try:
-        return SinkSpec(
-            path[0],
-            None if serializer is None else _one_of(*SINK_SERIALIZERS)(serializer),
-            _names("column names")(partition_by),
-            None if rows_per_file is None else _positive_int(rows_per_file),
-        )
+        spec = SinkSpec(path[0], **{name: _SINK_CHECKS[name](value) for name, value in arguments.items()})
+        _check_combination(spec)
     except _Unfit as unfit:
         raise DefinitionError(
             f'@sink("{path[0]}") takes {unfit.expected}, not {unfit.given}',
@@ -100,6 +98,50 @@ def check_sink(
             file=here.file,
             line=here.line,
         ) from None
+    return spec
+
+
+def _check_combination(spec: SinkSpec) -> None:
+    """Refuse arguments that the kind of sink has no use for."""
+    dataset, delta = spec.path.endswith("/") and spec.format is None, spec.format == "delta"
+    if delta and spec.serializer is not None:
+        raise _Unfit('no serializer= beside format="delta"', spec.serializer, "a Delta table is Parquet")
+    if spec.partition_by and not (dataset or delta):
+        raise _Unfit("partition_by= for datasets only", spec.partition_by, "end the path with `/`")
+    if spec.rows_per_file is not None and (not dataset or spec.serializer not in {None, "parquet"}):
+        raise _Unfit("rows_per_file= for Parquet datasets only", spec.rows_per_file, "end the path with `/`")
+    if dataset and spec.serializer not in {None, *DATASET_SERIALIZERS}:
+        choices = ", ".join(f'"{choice}"' for choice in DATASET_SERIALIZERS)
+        raise _Unfit(f"one of {choices} for a dataset", spec.serializer)
+    for name in ("compact_files", "vacuum_hours"):
+        if getattr(spec, name) is not None and not delta:
+            raise _Unfit(f"{name}= for Delta tables only", getattr(spec, name), 'add format="delta"')
+
+
+def check_sinks(definition: Definition[..., Any], here: Place) -> None:
+    """Make sure that the sinks of a definition go with each other and with its dimensions.
+
+    Raises:
+        DefinitionError: Two have one path, or one is partitioned by a dimension.
+    """
+    paths = [spec.path.rstrip("/") for spec in definition.sinks]
+    for spec in definition.sinks:
+        repeated = [name for name in spec.partition_by if name in definition.partitions]
+        if repeated:
+            problem = f"cannot be partitioned by `{repeated[0]}`, which is a dimension of the asset"
+            fix = "leave it out: a dataset has a level for each dimension anyway"
+        elif paths.count(spec.path.rstrip("/")) > 1:
+            problem, fix = "stands there twice", "give each sink a path of its own"
+        else:
+            continue
+        name = definition.name or definition.function.__qualname__
+        raise DefinitionError(
+            f'`{name}`: @sink("{spec.path}") {problem}',
+            code="argument_value",
+            remediation=fix,
+            file=here.file,
+            line=here.line,
+        )
 
 
 class _Unfit(Exception):
@@ -258,6 +300,15 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "engine": _one_of(*get_args(Engine)),
     "description": _optional(_text),
     "tags": _names("labels"),
+}
+
+_SINK_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "serializer": _optional(_one_of(*SINK_SERIALIZERS)),
+    "partition_by": _names("column names"),
+    "rows_per_file": _optional(_positive_int),
+    "format": _optional(_one_of("delta")),
+    "compact_files": _optional(_positive_int),
+    "vacuum_hours": _optional(_positive_int),
 }
 
 ACCEPTED: dict[Kind, tuple[str, ...]] = {

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from barca.discovery.files import is_project_path
+from barca.discovery.literals import check_sink_paths
 from barca.discovery.modules import Imports, ModuleNames, imported_files, imports_of, locate
 from barca.discovery.rewrite import HOOK, defer_hook, rewrite, survey
 from barca.errors import UsageError
@@ -254,6 +255,8 @@ class SourceLoader(importlib.machinery.SourceFileLoader):
         tree = cast("ast.Module", compile(source, str(path), "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
         found = survey(tree)
         self.imports = imports_of(found.imports)
+        if not self.importer.stops_at_runs:  # a worker imports what was read before
+            check_sink_paths(found, str(path))
         names = self.importer.names
         rewrite(tree, found, lambda top: names.real_name(self.file, top))
         return compile(tree, str(path), "exec", dont_inherit=True, optimize=_optimize)

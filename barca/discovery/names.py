@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from barca._typing import NodeId
 
 DECORATORS = ("asset", "task", "sensor")
-_STARRED = (*DECORATORS, "partitions", "batches")
+_STARRED = (*DECORATORS, "sink", "partitions", "batches")
 
 _BARCA_IMPORT = re.compile(r"^\s*from\s+barca(?:\.\w+)?\s+import\s+(\([^)]*|[^#\n(]*)", re.MULTILINE)
 _ALIAS = re.compile(r"(\w+)\s+as\s+(\w+)")

@@ -35,11 +35,20 @@ class Survey:
         imports: Import statements, wherever they stand.
         bound: Names that the file's code binds, other than by importing.
         calls: Calls whose arguments may be evaluated later, and whether they stand inside a function.
+        decorators: Calls that decorate functions.
     """
 
     imports: list[ImportStatement] = field(default_factory=list)
     bound: set[str] = field(default_factory=set)
     calls: list[tuple[ast.Call, bool]] = field(default_factory=list)
+    decorators: list[ast.Call] = field(default_factory=list)
+
+    def names(self) -> BarcaNames:
+        """What of barca the file's names mean."""
+        names = BarcaNames()
+        for statement in self.imports:
+            names.add(statement)
+        return names
 
 
 class _Scope(NamedTuple):
@@ -86,6 +95,8 @@ def _walk_function(
         found.bound.add(node.name)
         for decorator in node.decorator_list:  # they belong to what is around the function
             _walk(decorator, found, scope)
+            if isinstance(decorator, ast.Call):
+                found.decorators.append(decorator)
     inside = scope._replace(function=True, class_body=False)
     for statement in node.body if isinstance(node.body, list) else [node.body]:
         _walk(statement, found, inside)
@@ -108,9 +119,7 @@ def rewrite(tree: ast.Module, found: Survey, real_name: Callable[[str], str]) ->
         found: Its survey.
         real_name: Name under which a top-level module, as this file calls it, is imported.
     """
-    names = BarcaNames()
-    for statement in found.imports:
-        names.add(statement)
+    names = found.names()
     for call, in_function in found.calls:
         called = call.func
         shadowed = isinstance(called, ast.Name) and called.id in found.bound

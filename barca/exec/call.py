@@ -19,6 +19,7 @@ from barca.exec.capture import end_lines, recording
 from barca.exec.memory import read_peak, reset_peak
 from barca.exec.outcomes import outcome_rows
 from barca.exec.output import Sorter
+from barca.exec.publishing import Publisher
 from barca.exec.storing import Stored, store_answer, store_each, store_keyed
 from barca.exec.streaming import Stream
 from barca.io.tables import is_table, to_frame
@@ -150,6 +151,7 @@ class _Call:
         self._failures: dict[str, Failure] = {}
         self._elapsed: list[float] | float = 0.0
         self._fragments = empty(FRAGMENTS)
+        self._publisher: Publisher | None = None
         self._raised = False
         self.interrupted = False
 
@@ -159,6 +161,7 @@ class _Call:
         """Load, bind, call and store; whatever fails outside of a single key fails all that were begun."""
         try:
             definition = load(self._work.function)
+            self._publisher = Publisher(self._work, definition, self._store)
             if self._work.batched:
                 self._run_batch(definition, alarm)
             else:
@@ -177,7 +180,7 @@ class _Call:
         self._elapsed = elapsed = list[float]()
         values: list[tuple[str, Any]] = []
         try:
-            load(self._work.function)
+            self._publisher = Publisher(self._work, load(self._work.function), self._store)
             for key, (came, seconds) in zip(self._keys, finished, strict=False):
                 self._came(key, came, values)
                 self._begun.append(key)
@@ -190,12 +193,15 @@ class _Call:
         """The outcome of every key that was begun and was not told before."""
         elapsed = self._elapsed if isinstance(self._elapsed, list) else elapsed_seconds
         begun = [key for key in self._begun if key not in self._early] if self._early else self._begun
+        done = self._publisher.done if self._publisher is not None else None
         return WorkResult(
             outcomes=outcome_rows(begun, self._failures, elapsed, self._work.attempt),
             fragments=self._fragments,
             elapsed_seconds=elapsed_seconds,
             raised=self._raised,
             max_rss_bytes=read_peak(),
+            published=done.published if done is not None else None,
+            warnings=tuple(done.warnings) if done is not None else (),
         )
 
     def _fail_all(self, failure: Failure) -> None:
@@ -252,8 +258,9 @@ class _Call:
         self._parts += 1
         stored = store_answer(self._work, self._store, answer, f"-p{self._parts}")
         self._failures |= {key: describe(error) for key, error in stored.failures}
-        self._early.update(stored.fragments.get_column(KEY))
-        keep(stored.fragments, time.perf_counter() - self._started)
+        taken = self._publish(stored.fragments)
+        self._early.update(taken.get_column(KEY))
+        keep(taken, time.perf_counter() - self._started)
 
     def _fail_unanswered(self, problem: Failure | None) -> None:
         """Keys without a result or a failure of their own fail for the call's problem, or its silence."""
@@ -342,12 +349,20 @@ class _Call:
 
     # --- both ---------------------------------------------------------------------------------------
 
+    def _publish(self, fragments: pl.DataFrame) -> pl.DataFrame:
+        """Write results to sinks; a key of which one could not be written has failed, and is not returned."""
+        if self._publisher is None:
+            return fragments
+        taken = self._publisher.publish(fragments)
+        self._failures |= self._publisher.failures()
+        return taken
+
     def _untimed(self, index: int) -> None:
         if self._progress is not None:
             self._progress.untimed(index)
 
     def _keep(self, stored: Stored) -> None:
-        self._fragments = stored.fragments
+        self._fragments = self._publish(stored.fragments)
         for key, error in stored.failures:
             self._failures[key] = describe(error)
 

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from barca._typing import NodeId
     from barca.plan.inputs import NodePlan
 
+BUDGET_SECONDS: Final = 0.5
+"""A chunk of one-key calls hands back what it has not begun after so long."""
+
+CHUNK_KEYS: Final = 20_000
+"""At most so many one-key calls travel together."""
+
 _WAITS: Final = "waits"
 
 _STEPS: Final = 32
@@ -233,13 +239,23 @@ class NodeQueue:
             for node_id, source in self._sources.items()
         }
 
-    def take(self, size: int) -> Ready:
-        """The next keys to start: a batched call, or at most `size` one-key calls."""
+    def take(self, workers: int) -> Ready:
+        """The next keys to start: a batched call, or one-key calls, a worker's share of them."""
+        size = self._chunk(workers)
         head = self.ready.popleft()
         if self.batched or head.keys.height <= size:
             return head
         self.ready.appendleft(head.slice(size))
         return head.slice(0, size)
+
+    def _chunk(self, workers: int) -> int:
+        """How many one-key calls to send: an even share, and about as many as the budget allows."""
+        waiting = sum(entry.keys.height for entry in self.ready)
+        share = -(-waiting // workers)
+        if self.seconds_per_key is None:
+            return max(1, min(share, 256))
+        affordable = int(BUDGET_SECONDS / max(self.seconds_per_key, 1e-6))
+        return max(1, min(share, affordable, CHUNK_KEYS))
 
     def add(self, keys: Iterable[Ready], *, first: bool = False) -> None:
         """Queue keys again."""
@@ -254,6 +270,14 @@ class NodeQueue:
         self._fragments.append(fragments)
         self.succeeded += fragments.height
         self.remaining -= fragments.height
+
+    def lose(self, keys: Iterable[str]) -> pl.DataFrame:
+        """Note cached keys that failed after all; returns them as `Ready.keys` has them."""
+        lost = self.plan.decision.filter(pl.col(KEY).is_in(list(keys)))
+        self._fragments = [self.fragments().join(lost.select(KEY), on=KEY, how="anti", maintain_order="left")]
+        self.failed = pl.concat([self.failed, lost.select(KEY)])
+        own = dimensions(self.plan.node.dimensions)
+        return lost.select(KEY, ORDINAL, RUN_HASH, pl.lit(None, pl.String).alias(CALL), INPUT_HASHES, *own)
 
     def fail(self, keys: pl.DataFrame) -> None:
         """Note keys that will not be tried again."""

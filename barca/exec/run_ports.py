@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from barca._typing import NodeId
+    from barca.exec.publications import Publications
     from barca.model import Work
     from barca.plan.inputs import Plan
     from barca.ports import Clock, Executor, LedgerWriter, Listener
@@ -28,6 +29,7 @@ class RunPorts:
         replan: Decides again, given the nodes that settled and the ledger rows they got in this run.
         make_work: Describes a work: node, keys, attempt, and what gives the fragments a source holds.
         capacity: Sum of weights that may run at once.
+        publications: What sinks hold.
     """
 
     executor: Executor
@@ -37,3 +39,4 @@ class RunPorts:
     replan: Callable[[frozenset[NodeId], dict[NodeId, pl.DataFrame]], Plan]
     make_work: Callable[..., Work]
     capacity: int
+    publications: Publications

@@ -14,7 +14,8 @@ from barca.errors import Cancelled, StoreError
 from barca.exec.attempts import died_on, next_attempt
 from barca.exec.journal import Journal
 from barca.exec.outcomes import death_rows, success_rows
-from barca.exec.queues import NodeQueue, Ready
+from barca.exec.publishing import refused_rows
+from barca.exec.queues import BUDGET_SECONDS, NodeQueue, Ready
 from barca.exec.report import RunReport, node_report
 from barca.model import WorkerDied
 from barca.schemas import ELAPSED_SECONDS, KEY, STATUS
@@ -26,12 +27,6 @@ if TYPE_CHECKING:
     from barca.exec.run_ports import RunPorts
     from barca.model import Work, WorkResult
     from barca.plan.inputs import NodePlan, Plan
-
-BUDGET_SECONDS: Final = 0.5
-"""A chunk of one-key calls hands back what it has not begun after so long."""
-
-CHUNK_KEYS: Final = 20_000
-"""At most so many one-key calls travel together."""
 
 POLL_SECONDS: Final = 0.2
 
@@ -74,9 +69,16 @@ class Runner:
                 "the run was interrupted; every key that had finished is kept",
                 remediation="run the same command again to compute the rest",
             ) from None
+        self._publish()
         self._journal.flush()
         self._require_ended()
         return self._report(self._ports.clock.monotonic() - started)
+
+    def _publish(self) -> None:
+        """The steps have ended: have sinks that mirror a whole asset do so."""
+        for queue in self._queues.values():
+            self._ports.publications.finish(queue.plan, every_key=not self._plan.inputs.selection)
+        self._journal.warnings += self._ports.publications.warnings
 
     def _require_ended(self) -> None:
         """Refuse to call a run ended while keys wait for something that will not come."""
@@ -104,10 +106,19 @@ class Runner:
                 continue
             queue = NodeQueue(node_plan)
             self._queues[node_id] = queue
+            self._republish(queue)
             self._connect(queue)
             self._journal.tell(
                 events.NodePlanned(node_id, node_plan.decision.height, queue.total, node_plan.calls.height)
             )
+
+    def _republish(self, queue: NodeQueue) -> None:
+        """Write cached keys to sinks that hold something else of them; those that cannot be have failed."""
+        refused = self._ports.publications.admit(queue.plan, queue.fragments())
+        if refused:
+            keys = queue.lose(list(refused))
+            work = self._describe(queue, Ready(keys), f"s{next(self._numbers)}")
+            self._journal.failed(queue.plan, self._plan.inputs, work, refused_rows(keys, refused))
 
     def _connect(self, queue: NodeQueue) -> None:
         """Make the queue wait for what its inputs still compute."""
@@ -177,7 +188,7 @@ class Runner:
         for queue in reversed(list(self._queues.values())):
             weight = queue.plan.node.definition.weight
             while queue.ready and self._free(weight):
-                self._submit(queue, queue.take(self._chunk(queue)), weight)
+                self._submit(queue, queue.take(self._ports.executor.workers), weight)
 
     def _running(self) -> int:
         return sum(queue.in_flight for queue in self._queues.values())
@@ -187,28 +198,21 @@ class Runner:
             return False
         return self._weight == 0 or self._weight + weight <= self._ports.capacity
 
-    def _chunk(self, queue: NodeQueue) -> int:
-        """How many one-key calls to send: an even share, and about as many as the budget allows."""
-        waiting = sum(entry.keys.height for entry in queue.ready)
-        share = -(-waiting // self._ports.executor.workers)
-        if queue.seconds_per_key is None:
-            return max(1, min(share, 256))
-        affordable = int(BUDGET_SECONDS / max(queue.seconds_per_key, 1e-6))
-        return max(1, min(share, affordable, CHUNK_KEYS))
-
     def _submit(self, queue: NodeQueue, ready: Ready, weight: int) -> None:
-        node = queue.plan.node
-        work = self._ports.make_work(
-            id=f"{'b' if queue.batched else 'w'}{next(self._numbers)}",
+        work = self._describe(queue, ready, f"{'b' if queue.batched else 'w'}{next(self._numbers)}")
+        queue.in_flight += 1
+        self._weight += weight
+        self._ports.executor.submit(work, partial(self._kept, queue, work))
+        self._journal.tell(events.WorkStarted(work.node, work.id, work.keys.height))
+
+    def _describe(self, queue: NodeQueue, ready: Ready, name: str) -> Work:
+        return self._ports.make_work(
+            id=name,
             plan=queue.plan,
             ready=ready,
             budget_seconds=None if queue.batched else BUDGET_SECONDS,
             held=lambda source: self._queues[source].fragments(),
         )
-        queue.in_flight += 1
-        self._weight += weight
-        self._ports.executor.submit(work, partial(self._kept, queue, work))
-        self._journal.tell(events.WorkStarted(node.id, work.id, work.keys.height))
 
     # --- what ended ---------------------------------------------------------------------------------
 
@@ -273,6 +277,7 @@ class Runner:
         if outcomes.height and not queue.batched:
             # reading and packing are done once for the chunk, so they don't count
             queue.seconds_per_key = float(outcomes.get_column(ELAPSED_SECONDS).sum()) / outcomes.height
+        self._ports.publications.record(work.node, result.published)
         good = outcomes.get_column(STATUS) == "success"
         whole = good.all()
         self._store(queue, work, outcomes if whole else outcomes.filter(good), result.fragments)

@@ -36,7 +36,7 @@ def argument_fields(definition: Definition[..., Any]) -> list[tuple[str, str]]:
     fields += [("env", name) for name in sorted(set(definition.env))]
     fields += [("dimension", name) for name in definition.partitions]
     for sink in definition.sinks:
-        fields += [("sink", str(sink.path)), ("format", sink.serializer or "")]
+        fields += [("sink", str(sink.path)), ("format", sink.serializer or sink.format or "")]
         fields += [("by", name) for name in sink.partition_by]
         fields += [("rows", "" if sink.rows_per_file is None else str(sink.rows_per_file))]
     return fields

@@ -93,6 +93,17 @@ def read_rows(store: PackStore, pack: Pack) -> pl.DataFrame:
         return rows.collect(engine="in-memory")
 
 
+def read_payloads(store: PackStore, pack: Pack) -> list[Any]:
+    """What is stored of a `json` or `pickle` pack's fragments, in their order: JSON texts, or pickles.
+
+    Raises:
+        FragmentError: The pack is missing, unreadable, or another one.
+    """
+    column = read_rows(store, pack).to_series()
+    begin, _ = pack.span
+    return column.gather(pack.fragments.get_column(ROW_OFFSET) - begin).to_list()
+
+
 def read_objects(store: PackStore, pack: Pack) -> list[Any]:
     """The Python values of a `json` or `pickle` pack's fragments, in their order.
 
@@ -100,9 +111,7 @@ def read_objects(store: PackStore, pack: Pack) -> list[Any]:
         FragmentError: The pack is missing, unreadable, or another one.
         InputError: A pickle cannot be loaded, its class being gone, for instance.
     """
-    column = read_rows(store, pack).to_series()
-    begin, _ = pack.span
-    payloads = column.gather(pack.fragments.get_column(ROW_OFFSET) - begin).to_list()
+    payloads = read_payloads(store, pack)
     if pack.format == "json":
         values: list[Any] = json.loads(f"[{','.join(payloads)}]")
         return values

@@ -13,6 +13,7 @@ import polars as pl
 from barca import events
 from barca.discovery import load_function
 from barca.errors import Cancelled, LedgerError, UsageError, did_you_mean
+from barca.exec.publications import Publications, SinkPorts
 from barca.exec.run_ports import RunPorts
 from barca.exec.runner import Runner
 from barca.graph import short_name
@@ -188,6 +189,17 @@ def _ports(
         replan=replan,
         make_work=WorkMaker(run_id, running.function, running.variables, engine, lambda: current[0]),
         capacity=running.config.capacity,
+        publications=Publications(
+            SinkPorts(
+                run_id=run_id,
+                root=running.root,
+                store=running.store,
+                reader=world.reader,
+                writer=writer,
+                clock=clock,
+                listener=running.tell,
+            )
+        ),
     )
 
 

@@ -10,7 +10,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from barca.events import KeyFailed, KeysDone, NodePlanned, RunFinished, RunStarted, StepOutput, Warned
+from barca.events import KeyFailed, KeysDone, NodePlanned, Noted, RunFinished, RunStarted, StepOutput, Warned
 from barca.render.text import duration, plural, safe
 
 if TYPE_CHECKING:
@@ -123,6 +123,8 @@ class ProgressListener:
                 self.line(event.line)
             case Warned():
                 self.warn(event.message)
+            case Noted():
+                self._line(f"[barca] {event.message}", "")
             case RunFinished():
                 self.close()
 

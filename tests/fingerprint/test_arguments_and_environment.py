@@ -112,7 +112,7 @@ def test_f5_another_decorator_counts(code):
     [
         ('"out.csv"', '"other.csv"'),
         ('"out/", serializer="csv"', '"out/", serializer="parquet"'),
-        ('"out/", serializer="parquet"', '"out/", serializer="parquet", partition_by=["DIM"]'),
+        ('"out/", serializer="parquet"', '"out/", serializer="parquet", partition_by=["day"]'),
         ('"out/", serializer="parquet"', '"out/", serializer="parquet", rows_per_file=10'),
     ],
 )

@@ -1,0 +1,215 @@
+"""Keeping sinks in step with what a run decides: what each holds, what is written again, what leaves.
+
+The ledger says which run hash each sink holds of each key. Before a key is written the ledger forgets what
+the sink holds, so that a run that is killed in between leaves no wrong record.
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from barca import events
+from barca.exec.publishing import value_annotation
+from barca.graph import short_name
+from barca.io.sinks import Publication, Target, publish, targets_of
+from barca.io.sinks.mirror import remove_departed
+from barca.io.sinks.targets import described
+from barca.schemas import (
+    CREATED_AT,
+    KEY,
+    MACHINE,
+    NODE,
+    PUBLICATIONS,
+    PUBLISHED,
+    RUN_HASH,
+    RUN_ID,
+    SINK,
+    TIMESTAMP,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from barca._typing import NodeId
+    from barca.plan.inputs import NodePlan
+    from barca.ports import Clock, LedgerReader, LedgerWriter, Listener, PackStore
+
+DEPARTED: Final = ""
+"""Run hash in the ledger of a key that a sink holds no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkPorts:
+    """What publishing needs from outside.
+
+    Attributes:
+        run_id: The run.
+        root: Of the project.
+        store: Holds the packs.
+        reader: The ledger when the run began.
+        writer: Its writing side.
+        clock: The time.
+        listener: Receives events.
+    """
+
+    run_id: str
+    root: Path
+    store: PackStore
+    reader: LedgerReader
+    writer: LedgerWriter
+    clock: Clock
+    listener: Listener
+
+
+class Publications:
+    """What the sinks of a run's nodes hold.
+
+    Args:
+        ports: What is needed from outside.
+
+    Attributes:
+        warnings: For people.
+    """
+
+    def __init__(self, ports: SinkPorts) -> None:
+        self._ports = ports
+        self._machine = platform.node()
+        self._news: dict[NodeId, list[pl.DataFrame]] = {}
+        self.warnings: list[str] = []
+
+    def admit(self, plan: NodePlan, cached: pl.DataFrame) -> dict[str, list[str]]:
+        """A node was decided: write the cached keys of which its sinks hold something else.
+
+        Args:
+            plan: The node's plan.
+            cached: `schemas.FRAGMENTS` of its cached keys.
+
+        Returns:
+            By key, one message for each sink that could not be written.
+        """
+        node = plan.node
+        if not node.definition.sinks:
+            return {}
+        targets = self._targets(plan)
+        outdated = {target.path: self._outdated(target, cached) for target in targets}
+        self._forget(plan, outdated)
+        failures: dict[str, list[str]] = {}
+        for target in targets:
+            keys = outdated[target.path]
+            if target.kind == "delta" or keys.is_empty():
+                continue
+            done = Publication()
+            publish([target], self._ports.store, keys, value_annotation(node.definition), done)
+            self.record(node.id, done.published)
+            self._warn(done.warnings)
+            self._tell_republished(target, done.published.height, partitioned=node.partitioned)
+            for key, messages in done.failures.items():
+                failures.setdefault(key, []).extend(messages)
+        return failures
+
+    def record(self, node: NodeId, published: pl.DataFrame | None) -> None:
+        """Note what was written (`schemas.PUBLISHED`)."""
+        if published is None or published.is_empty():
+            return
+        self._news.setdefault(node, []).append(published)
+        constants = {NODE: node, RUN_ID: self._ports.run_id, MACHINE: self._machine}
+        rows = published.with_columns(
+            *(pl.lit(value, pl.String).alias(name) for name, value in constants.items()),
+            pl.lit(self._ports.clock.now(), TIMESTAMP).alias(CREATED_AT),
+        ).select(list(PUBLICATIONS))
+        self._ports.writer.append("publications", rows)
+
+    def finish(self, plan: NodePlan, *, every_key: bool) -> None:
+        """The steps have ended: delete from datasets the keys that the asset no longer has.
+
+        Args:
+            plan: The node's plan.
+            every_key: Whether it knows all keys; otherwise nothing is deleted.
+        """
+        for target in self._targets(plan) if every_key else ():
+            if target.kind != "dataset":
+                continue
+            held = self._held(target).filter(pl.col(RUN_HASH).ne_missing(DEPARTED))
+            gone = held.join(plan.decision.select(KEY), on=KEY, how="anti", maintain_order="left")
+            fresh = self._first_time(target)
+            if gone.is_empty() and not fresh:
+                continue
+            try:
+                removed = remove_departed(
+                    target, gone.get_column(KEY).to_list(), plan.decision.get_column(KEY).to_list()
+                )
+            except Exception as error:
+                why = f"dataset sink {target.path}: keys that left could not be deleted: {described(error)}"
+                self._warn([why])
+                continue
+            self.record(plan.node.id, gone.select(SINK, KEY, pl.lit(DEPARTED).alias(RUN_HASH)))
+            if removed:
+                self._note(f"dataset sink {target.path}: deleted {_keys(removed)} its asset no longer has")
+
+    # --- what sinks hold ----------------------------------------------------------------------------
+
+    def _targets(self, plan: NodePlan) -> list[Target]:
+        node = plan.node
+        return targets_of(node.definition.sinks, node.id, node.dimensions, self._ports.root)
+
+    @cached_property
+    def _records(self) -> pl.DataFrame:
+        """`node, sink, key, run_hash`: the last record of each on this machine, when the run began."""
+        rows = self._ports.reader.scan("publications").filter(pl.col(MACHINE) == self._machine)
+        read = rows.select(NODE, SINK, KEY, RUN_HASH).collect(engine="in-memory")
+        return read.unique([NODE, SINK, KEY], keep="last", maintain_order=True)
+
+    def _held(self, target: Target) -> pl.DataFrame:
+        """`schemas.PUBLISHED`: what a sink holds by now, as far as this machine knows."""
+        before = self._records.filter((pl.col(NODE) == target.node) & (pl.col(SINK) == target.path))
+        news = [frame.filter(pl.col(SINK) == target.path) for frame in self._news.get(target.node, [])]
+        every = pl.concat([before.select(list(PUBLISHED)), *news])
+        return every.unique(KEY, keep="last", maintain_order=True) if news else every
+
+    def _first_time(self, target: Target) -> bool:
+        """Whether this run is the first that the ledger tells of to write to a sink."""
+        known = self._records.filter((pl.col(NODE) == target.node) & (pl.col(SINK) == target.path))
+        return known.is_empty() and not self._held(target).is_empty()
+
+    def _outdated(self, target: Target, fragments: pl.DataFrame) -> pl.DataFrame:
+        """The fragments of keys of which a sink does not hold them."""
+        held = self._held(target).select(KEY, RUN_HASH)
+        return fragments.join(held, on=[KEY, RUN_HASH], how="anti", maintain_order="left")
+
+    def _forget(self, plan: NodePlan, outdated: dict[str, pl.DataFrame]) -> None:
+        """Have the ledger say of keys that will be written that it does not know what sinks hold."""
+        forgotten = []
+        for target in self._targets(plan):
+            touched = pl.concat([plan.calls.select(KEY), outdated[target.path].select(KEY)])
+            held = self._held(target).filter(pl.col(RUN_HASH).is_not_null())
+            forgotten.append(held.join(touched, on=KEY, how="semi", maintain_order="left"))
+        rows = pl.concat(forgotten).with_columns(pl.lit(None, pl.String).alias(RUN_HASH))
+        if rows.height:
+            self.record(plan.node.id, rows)
+            self._ports.writer.flush()
+
+    # --- telling ------------------------------------------------------------------------------------
+
+    def _tell_republished(self, target: Target, keys: int, *, partitioned: bool) -> None:
+        if keys:
+            what = f"{keys} cached {'key' if keys == 1 else 'keys'}" if partitioned else "the cached result"
+            self._note(f"sink {target.path}: republished {what} of {short_name(target.node)}")
+
+    def _note(self, message: str) -> None:
+        self._ports.listener(events.Noted(message))
+
+    def _warn(self, messages: Sequence[str]) -> None:
+        for message in messages:
+            if message not in self.warnings:
+                self.warnings.append(message)
+                self._ports.listener(events.Warned(message))
+
+
+def _keys(count: int) -> str:
+    return f"{count} {'key' if count == 1 else 'keys'}"

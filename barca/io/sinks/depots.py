@@ -1,0 +1,89 @@
+"""Where sinks are published to: a directory on this machine, or a prefix in an object store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from barca.io.sinks.local import LocalDepot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from barca.io.sinks.targets import Target
+
+
+class Depot(Protocol):
+    """A prefix that sinks publish to. Names are relative to it, with `/` separators; `""` is the prefix.
+
+    Attributes:
+        writers: How many directories or files are best put there at a time.
+    """
+
+    writers: int
+
+    def staging(self) -> AbstractContextManager[Path]:
+        """An empty local directory in which files are prepared."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file, or `None`."""
+        ...
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a small file whole."""
+        ...
+
+    def is_vacant(self) -> bool:
+        """Whether there is no file whose name does not begin with a dot."""
+        ...
+
+    def flush(self, files: Sequence[Path], directory: Path) -> None:
+        """Have prepared files on the disk, where that is where they stay."""
+        ...
+
+    def install(self, staged: Path, name: str, aside: Path) -> None:
+        """Have a prepared directory stand at a name, in the place of what stood there.
+
+        Args:
+            staged: The directory.
+            name: Where.
+            aside: A free name in the staging directory.
+        """
+        ...
+
+    def install_file(self, staged: Path, name: str) -> None:
+        """Have a prepared file stand at a name, in the place of what stood there."""
+        ...
+
+    def settle(self) -> None:
+        """Have what was installed on the disk before returning."""
+        ...
+
+    def remove(self, name: str, aside: Path) -> bool:
+        """Remove a directory, and those above that it leaves empty; whether there was one."""
+        ...
+
+    def directories(self, name: str) -> list[str]:
+        """Names of the directories in a directory, hidden ones aside."""
+        ...
+
+    def remove_files(self, name: str, keep: Sequence[str]) -> None:
+        """Remove the files that stand directly in a directory, hidden ones and those in `keep` aside."""
+        ...
+
+
+def depot_of(target: Target) -> Depot:
+    """The prefix of a dataset or Delta table, or the directory of a file.
+
+    Raises:
+        SinkError: The library for its scheme is not installed.
+    """
+    if target.uri is None:
+        place = target.local_path
+        return LocalDepot(place.parent, place.name) if target.kind == "file" else LocalDepot(place)
+    from barca.io.sinks.remote import RemoteDepot
+
+    prefix = target.uri.rpartition("/")[0] if target.kind == "file" else target.uri
+    return RemoteDepot(prefix, target.root / ".barca" / "staging")

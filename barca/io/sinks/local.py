@@ -1,0 +1,151 @@
+"""Publishing to a directory on this machine."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from barca.io.sinks.durable import flush_files
+from barca.io.sinks.exchange import put_in_place
+from barca.io.sinks.staging import staging, staging_home
+from barca.io.storage import flush_directory, write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+class LocalDepot:
+    """A `Depot` on a local file system.
+
+    Args:
+        root: The directory; links to it are followed.
+        file: The file in it that is published; `None` when it is the directory.
+    """
+
+    writers = 1
+
+    def __init__(self, root: Path, file: str | None = None) -> None:
+        self._root = Path(os.path.realpath(root))
+        beside = (self._root.parent, self._root.name) if file is None else (self._root, file)
+        self._home = staging_home(*beside)
+        self._inside: set[Path] = set()
+        self._touched: set[Path] = set()
+
+    @contextmanager
+    def staging(self) -> Iterator[Path]:
+        """An empty directory beside what is published, on the same file system."""
+        with staging(self._home) as own:
+            yield own
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file, or `None`."""
+        try:
+            return (self._root / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a small file whole."""
+        write_atomically(self._root / name, content)
+
+    def is_vacant(self) -> bool:
+        """Whether there is no file whose name does not begin with a dot."""
+        if self._root.exists() and not self._root.is_dir():
+            return False
+        return not any(not name.startswith(".") for _, _, names in os.walk(self._root) for name in names)
+
+    def flush(self, files: Sequence[Path], directory: Path) -> None:
+        """Have prepared files on the disk before they get their names."""
+        flush_files(files, directory)
+
+    def install(self, staged: Path, name: str, aside: Path) -> None:
+        """Have a prepared directory stand at a name; what stood there is left in the staging directory."""
+        place = self._root / name if name else self._root
+        if name:
+            self._require_inside(place.parent)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if not name:
+            _keep_hidden(place, staged)
+        put_in_place(staged, place, aside)
+        self._touched.add(place.parent)
+
+    def install_file(self, staged: Path, name: str) -> None:
+        """Have a prepared file stand at a name, or where the link at that name leads."""
+        place = Path(os.path.realpath(self._root / name))
+        if place.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "a directory is there", str(place))
+        with suppress(FileNotFoundError):
+            staged.chmod(stat.S_IMODE(place.stat().st_mode))
+        if place.parent == self._root:
+            staged.replace(place)
+        else:  # a link led elsewhere, perhaps to another file system
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with staging(staging_home(place.parent, place.name)) as own:
+                shutil.copy2(staged, own / "file")
+                flush_files([own / "file"], own)
+                (own / "file").replace(place)
+        self._touched.add(place.parent)
+
+    def settle(self) -> None:
+        """Have the names that were given on the disk before returning."""
+        while self._touched:
+            flush_directory(self._touched.pop())
+
+    def remove(self, name: str, aside: Path) -> bool:
+        """Remove a directory, and those above that it leaves empty; whether there was one."""
+        place = self._root / name
+        self._require_inside(place.parent)
+        try:
+            place.rename(aside)
+        except FileNotFoundError:
+            return False
+        shutil.rmtree(aside)
+        for above in place.parents:
+            if above == self._root:
+                break
+            try:
+                above.rmdir()
+            except OSError:  # other keys are in it
+                break
+        return True
+
+    def directories(self, name: str) -> list[str]:
+        """Names of the directories in a directory, hidden ones aside."""
+        try:
+            entries = list(os.scandir(self._root / name if name else self._root))
+        except FileNotFoundError:
+            return []
+        return [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+
+    def remove_files(self, name: str, keep: Sequence[str]) -> None:
+        """Remove the files that stand directly in a directory, hidden ones and those in `keep` aside."""
+        for entry in list(os.scandir(self._root / name if name else self._root)):
+            if not entry.is_dir() and not entry.name.startswith(".") and entry.name not in keep:
+                Path(entry.path).unlink(missing_ok=True)
+
+    def _require_inside(self, parent: Path) -> None:
+        """Refuse to go through a link that leads out of the prefix."""
+        if parent in self._inside or parent == self._root:
+            return
+        real = Path(os.path.realpath(parent))
+        if not real.is_relative_to(self._root):
+            raise PermissionError(errno.EPERM, "a link there leads out of the prefix", str(parent))
+        self._inside.add(parent)
+
+
+def _keep_hidden(place: Path, staged: Path) -> None:
+    """Take files of others whose names begin with a dot along when a whole prefix is replaced."""
+    if not place.is_dir():
+        return
+    for entry in os.scandir(place):
+        if entry.name.startswith("."):
+            kept = staged / entry.name
+            if entry.is_dir(follow_symlinks=False):
+                shutil.copytree(entry.path, kept, symlinks=True)
+            else:
+                shutil.copy2(entry.path, kept, follow_symlinks=False)

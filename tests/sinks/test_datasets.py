@@ -1,0 +1,599 @@
+"""Dataset sinks: layout, formats, names, the prefix and its owner, keys that leave, size warnings."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+SCORED = """
+    import polars as pl
+    from barca import asset, partitions, sink
+
+    @asset(partitions={"retailer": partitions(["r1", "r2"])})
+    @sink("./exports/scored/", partition_by=["order_date"])
+    def scored(retailer: str) -> pl.DataFrame:
+        return pl.DataFrame({
+            "order_date": ["2026-10-21", "2026-10-22", "2026-10-22"],
+            "amount": [1.0, 2.0, 3.0],
+        })
+"""
+
+WHOLE = """
+    import polars as pl
+    from barca import asset, partitions, sink
+
+    @asset
+    @sink("out/"{options})
+    def orders() -> {returns}:
+        return {value}
+"""
+
+KEYED = """
+    import polars as pl
+    from barca import asset, partitions, sink
+
+    @asset(partitions={{"k": partitions({keys})}}{more})
+    @sink("out/"{options})
+    def scored(k):
+        return {value}
+"""
+
+
+def files(root: Path) -> list[str]:
+    return sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+
+
+def whole(
+    project,
+    options: str = "",
+    value: str = 'pl.DataFrame({"d": ["x", "y", "y"], "v": [1, 2, 3]})',
+    returns="pl.DataFrame",
+):
+    project.write("pipeline.py", WHOLE.format(options=options, value=value, returns=returns))
+
+
+def keyed(project, keys, options: str = "", value: str = 'pl.DataFrame({"v": [1]})', more: str = ""):
+    project.write("pipeline.py", KEYED.format(keys=keys, options=options, value=value, more=more))
+
+
+def error(project) -> str:
+    result = project.get()
+    assert result.status == "failed"
+    return result.error.message
+
+
+def notes(project, target=None, **options):
+    told = []
+    result = project.open(listener=told.append).get(target, **options)
+    assert result.status == "success", result.error
+    return [event.message for event in told if type(event).__name__ == "Noted"]
+
+
+def read_with_polars(root: Path, **types) -> pl.DataFrame:
+    return pl.scan_parquet(f"{root}/**/*.parquet", hive_partitioning=True, hive_schema=types).collect(
+        engine="in-memory"
+    )
+
+
+def read_with_pyarrow(root: Path, *names: str) -> pl.DataFrame:
+    schema = pa.schema([(name, pa.string()) for name in names])
+    return pl.from_arrow(ds.dataset(root, partitioning=ds.partitioning(schema, flavor="hive")).to_table())
+
+
+def read_with_duckdb(root: Path, options: str = "") -> pl.DataFrame:
+    return duckdb.sql(f"from read_parquet('{root}/**/*.parquet', hive_partitioning = true{options})").pl()
+
+
+# --- layout -----------------------------------------------------------------------------------------
+
+
+def test_a_level_for_each_dimension_and_each_column(project):
+    project.write("pipeline.py", SCORED)
+    project.ran()
+    root = project.root / "exports/scored"
+    assert files(root) == [
+        "_barca_sink.json",
+        "retailer=r1/order_date=2026-10-21/part-0.parquet",
+        "retailer=r1/order_date=2026-10-22/part-0.parquet",
+        "retailer=r2/order_date=2026-10-21/part-0.parquet",
+        "retailer=r2/order_date=2026-10-22/part-0.parquet",
+    ]
+    assert os.listdir(project.root / "exports") == ["scored"]
+
+
+def test_polars_pyarrow_and_duckdb_read_it_as_one_table(project):
+    project.write("pipeline.py", SCORED)
+    project.ran()
+    root = project.root / "exports/scored"
+    rows = sorted(
+        (r, day, amount)
+        for r in ("r1", "r2")
+        for day, amount in (("2026-10-21", 1.0), ("2026-10-22", 2.0), ("2026-10-22", 3.0))
+    )
+    columns = ["retailer", "order_date", "amount"]
+    assert (
+        sorted(read_with_polars(root, retailer=pl.String, order_date=pl.String).select(columns).rows())
+        == rows
+    )
+    assert sorted(read_with_pyarrow(root, "retailer", "order_date").select(columns).rows()) == rows
+    assert (
+        sorted(
+            read_with_duckdb(root).select(columns).with_columns(pl.col("order_date").cast(pl.String)).rows()
+        )
+        == rows
+    )
+
+
+def test_columns_of_the_path_are_left_out_of_the_files(project):
+    keyed(project, '["a"]', ', partition_by=["d"]', 'pl.DataFrame({"k": [k], "d": [1], "v": [2]})')
+    project.ran()
+    assert pl.read_parquet(
+        project.root / "out/k=a/d=1/part-0.parquet", hive_partitioning=False
+    ).to_dicts() == [{"v": 2}]
+
+
+def test_dimensions_stand_in_declared_order(project):
+    project.write(
+        "pipeline.py",
+        """
+        import polars as pl
+        from barca import asset, partitions, sink
+
+        @asset(partitions={"z": partitions(["1"]), "a": partitions(["2"])})
+        @sink("out/")
+        def scored(z, a):
+            return pl.DataFrame({"v": [1]})
+        """,
+    )
+    project.ran()
+    assert files(project.root / "out")[1:] == ["z=1/a=2/part-0.parquet"]
+
+
+def test_an_unpartitioned_asset_has_its_files_at_the_prefix(project):
+    whole(project)
+    project.ran()
+    assert files(project.root / "out") == ["_barca_sink.json", "part-0.parquet"]
+    whole(project, ', partition_by=["d"]')
+    project.ran()
+    assert files(project.root / "out") == ["_barca_sink.json", "d=x/part-0.parquet", "d=y/part-0.parquet"]
+
+
+def test_an_unpartitioned_dataset_is_replaced_whole_but_for_hidden_files(project):
+    whole(project, ', partition_by=["d"]')
+    project.ran()
+    (project.root / "out/.gitkeep").write_text("kept")
+    whole(project, ', partition_by=["d"]', 'pl.DataFrame({"d": ["z"], "v": [1]})')
+    project.ran()
+    assert files(project.root / "out") == [".gitkeep", "_barca_sink.json", "d=z/part-0.parquet"]
+
+
+def test_rows_per_file_caps_the_rows_of_each_file(project):
+    whole(project, ", rows_per_file=2", 'pl.DataFrame({"v": range(5)})')
+    project.ran()
+    heights = [pl.read_parquet(project.root / f"out/part-{n}.parquet").height for n in range(3)]
+    assert heights == [2, 2, 1]
+    assert read_with_polars(project.root / "out")["v"].to_list() == [0, 1, 2, 3, 4]
+
+
+def test_parquet_is_compressed_with_zstd(project):
+    whole(project)
+    project.ran()
+    chunk = (
+        __import__("pyarrow.parquet")
+        .parquet.ParquetFile(project.root / "out/part-0.parquet")
+        .metadata.row_group(0)
+        .column(0)
+    )
+    assert chunk.compression == "ZSTD"
+
+
+@pytest.mark.parametrize("serializer", ["csv", "json", "ndjson"])
+def test_csv_and_json_lines_write_one_file_a_partition(project, serializer):
+    whole(project, f', serializer="{serializer}", partition_by=["d"]')
+    project.ran()
+    extension = "csv" if serializer == "csv" else "jsonl"
+    assert files(project.root / "out")[1:] == [f"d=x/part-0.{extension}", f"d=y/part-0.{extension}"]
+    read = pl.read_csv if serializer == "csv" else pl.read_ndjson
+    assert read(project.root / f"out/d=y/part-0.{extension}").to_dicts() == [{"v": 2}, {"v": 3}]
+    function = "read_csv" if serializer == "csv" else "read_json"
+    rows = duckdb.sql(
+        f"select d, v from {function}('{project.root}/out/**/*.{extension}', hive_partitioning = true)"
+    )
+    assert sorted(rows.fetchall()) == [("x", 1), ("y", 2), ("y", 3)]
+
+
+def test_a_value_that_is_no_table_is_one_json_document(project):
+    whole(project, value='{"a": [1, 2]}', returns="dict")
+    project.ran()
+    assert json.loads((project.root / "out/part-0.jsonl").read_text()) == {"a": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    "options", [', partition_by=["a"]', ", rows_per_file=2", ', serializer="csv"', ', serializer="parquet"']
+)
+def test_such_a_value_takes_no_options_of_tables(project, options):
+    whole(project, options, value='{"a": 1}', returns="dict")
+    assert "sink out/: Unfit: " in error(project)
+
+
+def test_a_pickled_table_is_a_table(project):
+    project.write(
+        "pipeline.py",
+        """
+        import polars as pl
+        from barca import asset, sink
+
+        @asset(serializer="pickle")
+        @sink("out/", partition_by=["d"])
+        def orders():
+            return pl.DataFrame({"d": [1], "v": [2]})
+        """,
+    )
+    project.ran()
+    assert files(project.root / "out")[1:] == ["d=1/part-0.parquet"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '__import__("pandas").DataFrame({"d": ["x"], "v": [1]})',
+        '__import__("pyarrow").table({"d": ["x"], "v": [1]})',
+        '__import__("duckdb").sql("select \'x\' d, 1::bigint v")',
+        'pl.LazyFrame({"d": ["x"], "v": [1]})',
+    ],
+)
+def test_every_library_gives_the_same_layout(project, value):
+    whole(project, ', partition_by=["d"]', value, "object")
+    project.ran()
+    assert files(project.root / "out")[1:] == ["d=x/part-0.parquet"]
+    assert read_with_pyarrow(project.root / "out", "d").to_dicts() == [{"v": 1, "d": "x"}]
+
+
+def test_a_column_that_is_missing_or_nested_is_refused_by_name(project):
+    whole(project, ', partition_by=["day"]')
+    assert "`day`" in error(project)
+    whole(project, ', partition_by=["d"]', 'pl.DataFrame({"d": [[1]], "v": [1]})')
+    assert "values of `d`" in error(project)
+    whole(project, ', partition_by=["d"]', 'pl.DataFrame({"d": [1]})')
+    assert "no column is left" in error(project)
+
+
+# --- names ------------------------------------------------------------------------------------------
+
+ODD = [
+    "*",
+    "[1]",
+    "a/b",
+    "..",
+    "%2F",
+    "a b",
+    "😀",
+    "new\nline",
+    "null",
+    "01",
+    "true",
+    "x=y",
+    "a?b",
+    "a\\b",
+    "'",
+    '"',
+    "~",
+    "é",
+]
+
+
+@pytest.mark.parametrize("as_column", [False, True])
+def test_s6_odd_values_come_back_from_every_reader(project, as_column):
+    if as_column:
+        whole(project, ', partition_by=["k"]', f'pl.DataFrame({{"k": {ODD!r}, "v": {ODD!r}}})')
+    else:
+        keyed(project, repr(ODD), value='pl.DataFrame({"v": [k]})')
+    project.ran()
+    root = project.root / "out"
+    assert len(files(root)) == len(ODD) + 1
+    for read in (
+        read_with_polars(root, k=pl.String),
+        read_with_pyarrow(root, "k"),
+        read_with_duckdb(root, ", hive_types_autocast = false"),
+    ):
+        assert sorted(read.select("k", "v").rows()) == sorted((odd, odd) for odd in ODD)
+
+
+def test_s6_nothing_is_written_outside_of_the_prefix(project, tmp_path):
+    before = set(tmp_path.rglob("*"))
+    keyed(project, '["..", "../..", "/etc", "."]')
+    project.ran()
+    new = set(tmp_path.rglob("*")) - before
+    outside = [
+        path for path in new if not path.is_relative_to(project.root / "out") and ".barca" not in path.parts
+    ]
+    assert {path.name for path in outside} <= {"out", "pipeline.py", "barca.toml", "project"}
+
+
+def test_a_link_out_of_the_prefix_is_not_followed(project, tmp_path):
+    project.write(
+        "pipeline.py",
+        """
+        import polars as pl
+        from barca import asset, partitions, sink
+
+        @asset(partitions={"a": partitions(["1"]), "b": partitions(["2"])})
+        @sink("out/")
+        def scored(a, b):
+            return pl.DataFrame({"v": [1]})
+        """,
+    )
+    project.ran()
+    (tmp_path / "elsewhere").mkdir()
+    (project.root / "out/a=1/b=2/part-0.parquet").unlink()
+    (project.root / "out/a=1/b=2").rmdir()
+    (project.root / "out/a=1").rmdir()
+    (project.root / "out/a=1").symlink_to(tmp_path / "elsewhere")
+    result = project.get(refresh=["scored"])
+    assert "a link there leads out of the prefix" in result.error.message
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
+def test_a_name_too_long_for_a_directory_fails_its_key_alone(project):
+    keyed(project, '["a", "é" * 100]')
+    assert "more than the 255" in error(project)
+    assert files(project.root / "out")[1:] == ["k=a/part-0.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ('[None, "", "null", "x"]', "empty texts and missing values"),
+        ('["__HIVE_DEFAULT_PARTITION__", "x"]', "which readers take for a missing value"),
+        ('[None, "", "null", "__HIVE_DEFAULT_PARTITION__"]', ""),
+    ],
+)
+def test_s4_values_that_would_be_read_as_others_are_refused_before_writing(project, value, why):
+    whole(project, ', partition_by=["d"]', f'pl.DataFrame({{"d": {value}}}).with_columns(v=pl.lit(1))')
+    assert why in error(project)
+    assert files(project.root / "out") == ["_barca_sink.json"]
+
+
+def test_s4_missing_values_and_the_text_null_come_back(project):
+    whole(
+        project,
+        ', partition_by=["d"]',
+        'pl.DataFrame({"d": [None, "null", "NULL", "None"], "v": [1, 2, 3, 4]})',
+    )
+    project.ran()
+    root = project.root / "out"
+    assert "d=__HIVE_DEFAULT_PARTITION__/part-0.parquet" in files(root)
+    rows = [(None, 1), ("null", 2), ("NULL", 3), ("None", 4)]
+    for read in (read_with_polars(root, d=pl.String), read_with_pyarrow(root, "d"), read_with_duckdb(root)):
+        assert sorted(read.select("d", "v").rows(), key=lambda row: row[1]) == rows
+
+
+def test_an_empty_value_alone_is_written_as_a_missing_one(project):
+    keyed(project, '["", "x"]')
+    project.ran()
+    assert files(project.root / "out")[1:] == [
+        "k=__HIVE_DEFAULT_PARTITION__/part-0.parquet",
+        "k=x/part-0.parquet",
+    ]
+
+
+# --- the prefix -------------------------------------------------------------------------------------
+
+
+def test_the_marker_names_the_owner_and_the_layout(project):
+    project.write("pipeline.py", SCORED)
+    project.ran()
+    assert json.loads((project.root / "exports/scored/_barca_sink.json").read_text()) == {
+        "asset": "pipeline.py:scored",
+        "dimensions": ["retailer"],
+        "partition_by": ["order_date"],
+        "format": None,
+    }
+
+
+def test_a_prefix_with_files_of_others_is_refused(project):
+    whole(project)
+    project.write("out/deep/theirs.csv", "kept")
+    assert "the dataset prefix out/ holds files barca did not write" in error(project)
+    assert files(project.root / "out") == ["deep/theirs.csv"]
+    (project.root / "out/deep/theirs.csv").rename(project.root / "out/deep/.hidden")
+    project.ran()
+    assert "part-0.parquet" in files(project.root / "out")
+
+
+def test_two_assets_cannot_share_a_prefix(project):
+    keyed(project, '["a"]')
+    with (project.root / "pipeline.py").open("a") as file:
+        file.write('\n@asset\n@sink("out/")\ndef other():\n    return pl.DataFrame({"v": [1]})\n')
+    result = project.get()
+    assert result.status == "failed"
+    assert "belongs to the asset pipeline.py:" in result.error.message
+
+
+def test_a_damaged_marker_is_refused(project):
+    whole(project)
+    project.write("out/_barca_sink.json", "{")
+    assert "out/_barca_sink.json cannot be read" in error(project)
+
+
+# --- keys -------------------------------------------------------------------------------------------
+
+
+def stamps(root: Path) -> dict[str, int]:
+    return {name: (root / name).stat().st_ino for name in files(root)}
+
+
+KEYED_BY_SENSOR = """
+    import json, pathlib
+    import polars as pl
+    from barca import asset, partitions_from, sensor, sink
+
+    @sensor
+    def versions() -> dict:
+        return json.loads((pathlib.Path(__file__).parent / "versions.json").read_text())
+
+    @asset(partitions={"k": partitions_from(versions)}, batch="all")
+    @sink("out/")
+    def scored(k: list[str], versions: dict) -> pl.DataFrame:
+        rows = [(key, n) for key in k for n in range(versions[key])]
+        return pl.DataFrame(rows, schema={"k": pl.String, "n": pl.Int64}, orient="row")
+"""
+
+
+@pytest.fixture
+def sensed(project):
+    project.write("pipeline.py", KEYED_BY_SENSOR)
+    set_versions(project, a=1, b=2, c=3)
+    return project
+
+
+def set_versions(project, **values):
+    (project.root / "versions.json").write_text(json.dumps(values))
+
+
+def test_a_changed_key_rewrites_its_own_directory_and_no_other(sensed):
+    sensed.ran()
+    before = stamps(sensed.root / "out")
+    set_versions(sensed, a=1, b=5, c=3)
+    sensed.ran()
+    after = stamps(sensed.root / "out")
+    assert [name for name in after if after[name] != before[name]] == ["k=b/part-0.parquet"]
+
+
+def test_s1_keys_that_leave_and_keys_without_rows(sensed):
+    assert notes(sensed) == []
+    set_versions(sensed, a=1, c=0)
+    assert notes(sensed) == ["dataset sink out/: deleted 1 key its asset no longer has"]
+    root = sensed.root / "out"
+    assert files(root) == ["_barca_sink.json", "k=a/part-0.parquet", "k=c/part-0.parquet"]
+    assert read_with_polars(root, k=pl.String).to_dicts() == [{"n": 0, "k": "a"}]
+    before = stamps(root)
+    assert notes(sensed) == []
+    assert stamps(root) == before
+    set_versions(sensed, a=1, b=2, c=0)
+    sensed.ran()
+    assert read_with_polars(root, k=pl.String).sort("k", "n").rows() == [(0, "a"), (0, "b"), (1, "b")]
+
+
+def test_a_key_without_rows_has_no_directory_where_columns_make_levels(project):
+    keyed(project, '["a", "b"]', ', partition_by=["d"]', 'pl.DataFrame({"d": ["x"], "v": [1]})')
+    project.ran()
+    keyed(
+        project, '["a", "b"]', ', partition_by=["d"]', 'pl.DataFrame({"d": ["x"], "v": [1]}).head(k == "a")'
+    )
+    project.ran()
+    assert files(project.root / "out")[1:] == ["k=a/d=x/part-0.parquet"]
+    assert not (project.root / "out/k=b").exists()
+
+
+def test_a_selection_deletes_nothing(project):
+    keyed(project, '["a", "b"]')
+    project.ran()
+    keyed(project, '["a"]')
+    project.ran(partition={"k": ["a"]})
+    assert "k=b/part-0.parquet" in files(project.root / "out")
+    assert notes(project) == ["dataset sink out/: deleted 1 key its asset no longer has"]
+    assert "k=b/part-0.parquet" not in files(project.root / "out")
+
+
+def test_a_deletion_that_fails_is_a_warning(project, monkeypatch):
+    keyed(project, '["a", "b"]')
+    project.ran()
+    keyed(project, '["a"]')
+    from barca.io.sinks.local import LocalDepot
+
+    def refuse(self, name, aside):
+        raise PermissionError(13, "not allowed", name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalDepot, "remove", refuse)
+        result = project.get()
+    assert result.status == "success"
+    assert "keys that left could not be deleted: PermissionError" in result.to_dict()["warnings"][0]
+    assert notes(project) == ["dataset sink out/: deleted 1 key its asset no longer has"]
+
+
+def test_another_layout_of_dimensions_leaves_nothing_of_the_old_one(project):
+    keyed(project, '["a", "b"]')
+    project.ran()
+    project.write(
+        "pipeline.py",
+        """
+        import polars as pl
+        from barca import asset, partitions, sink
+
+        @asset(partitions={"k": partitions(["a", "b"]), "m": partitions(["1"])})
+        @sink("out/")
+        def scored(k, m):
+            return pl.DataFrame({"v": [1]})
+        """,
+    )
+    project.ran()
+    assert files(project.root / "out") == [
+        "_barca_sink.json",
+        "k=a/m=1/part-0.parquet",
+        "k=b/m=1/part-0.parquet",
+    ]
+    assert json.loads((project.root / "out/_barca_sink.json").read_text())["dimensions"] == ["k", "m"]
+    keyed(project, '["a", "b"]')
+    project.ran()
+    assert files(project.root / "out") == ["_barca_sink.json", "k=a/part-0.parquet", "k=b/part-0.parquet"]
+
+
+def test_a_dataset_of_a_project_whose_store_was_deleted_is_tidied_once(project):
+    keyed(project, '["a", "b"]')
+    project.ran()
+    __import__("shutil").rmtree(project.root / ".barca")
+    keyed(project, '["a"]')
+    assert notes(project) == ["dataset sink out/: deleted 1 key its asset no longer has"]
+
+
+def test_a_failed_key_keeps_what_it_had(project):
+    keyed(project, '["a", "b"]')
+    project.ran()
+    keyed(project, '["a", "b"]', value='pl.DataFrame({"v": [2]}) if k == "a" else 1 / 0')
+    assert project.get().status == "failed"
+    assert read_with_polars(project.root / "out", k=pl.String).sort("k").rows() == [(2, "a"), (1, "b")]
+
+
+# --- sizes ------------------------------------------------------------------------------------------
+
+
+def warnings(project) -> list[str]:
+    return project.get().to_dict()["warnings"]
+
+
+@pytest.mark.parametrize(("directories", "warned"), [(99, False), (1001, True)])
+def test_a_write_of_many_directories_is_warned_of(project, directories, warned):
+    whole(project, ', partition_by=["id"]', f'pl.DataFrame({{"id": range({directories}), "v": 1}})')
+    found = warnings(project)
+    assert bool(found) == warned
+    if warned:
+        assert "sink out/: one write created 1001 directories (partition_by=[id]). " in found[0]
+
+
+def test_a_write_of_many_small_files_is_warned_of(project):
+    whole(project, ", rows_per_file=1", 'pl.DataFrame({"v": range(100)})')
+    assert "one write created 100 files of" in warnings(project)[0]
+    whole(project, ", rows_per_file=2", 'pl.DataFrame({"v": range(100)})')
+    assert warnings(project) == []
+
+
+def test_many_keys_of_one_file_each_are_no_reason_to_warn(project):
+    keyed(
+        project, "[str(n) for n in range(150)]", more=', batch="all"', value='pl.DataFrame({"k": k, "v": 1})'
+    )
+    assert warnings(project) == []
+
+
+def test_empty_texts_that_readers_take_for_missing_ones_are_warned_of(project):
+    whole(project, ', partition_by=["d"]', 'pl.DataFrame({"d": ["", "x"], "v": [1, 2]})')
+    assert warnings(project) == ["sink out/: readers will take the empty texts in `d` for missing values"]
+    assert files(project.root / "out")[1] == "d=__HIVE_DEFAULT_PARTITION__/part-0.parquet"

@@ -1,0 +1,150 @@
+"""What `@sink` takes, and what of it is refused when the file is read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from barca import asset, partitions, sink
+from barca.errors import DefinitionError
+
+PIPELINE = """
+from barca import asset, sink
+
+EXPORT_PATH = "out.json"
+name = "x"
+
+@asset
+@sink({arguments})
+def orders() -> dict:
+    return {{"a": 1}}
+"""
+
+
+def refused(make) -> DefinitionError:
+    with pytest.raises(DefinitionError) as raised:
+        make()
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "EXPORT_PATH",
+        'f"exports/{name}.parquet"',
+        '"exports/" + name',
+        '"exports/" "{}".format(name)',
+        "(EXPORT_PATH)",
+    ],
+)
+def test_a_path_that_is_no_literal_is_an_error_when_the_file_is_read(project, arguments):
+    project.write("pipeline.py", PIPELINE.format(arguments=arguments))
+    done = project.cli("get", "orders", "pipeline.py", "--json")
+    assert done.returncode == 2
+    told = json.loads(done.stderr.strip().splitlines()[-1])
+    assert told["kind"] == "usage"
+    assert "not a string literal" in told["error"]
+    assert not (project.root / "out.json").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        'path="out.json"',
+        "",
+        '"out.txt", "json"',
+        '"out.txt", serialiser="json"',
+        '"out.txt", compression="zstd"',
+        '""',
+        "3",
+    ],
+)
+def test_other_arguments_are_an_error_when_the_file_is_read(project, arguments):
+    project.write("pipeline.py", PIPELINE.format(arguments=arguments))
+    done = project.cli("get", "orders", "pipeline.py", "--json")
+    assert done.returncode == 2
+    assert "pipeline.py" in done.stderr
+
+
+def test_literals_in_parts_and_other_functions_called_sink_are_fine(project):
+    project.write("pipeline.py", PIPELINE.format(arguments='"exports/" "out.json"'))
+    project.write(
+        "other.py",
+        """
+        import barca
+        from barca import asset
+
+        def sink(path):
+            return lambda function: function
+
+        PATH = "a"
+
+        @asset
+        @sink(PATH + "b")
+        def other() -> int:
+            return 1
+        """,
+    )
+    assert project.ran() == {"orders": 1, "other": 1}
+    assert (project.root / "exports/out.json").exists()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["from barca import *", "import barca", "import barca as b", "from barca import sink as s, asset"],
+)
+def test_sinks_are_found_however_they_are_imported(project, statement):
+    called = {"import barca": "barca.sink", "import barca as b": "b.sink"}.get(
+        statement, "s" if " as s" in statement else "sink"
+    )
+    decorate = {"import barca": "barca.asset", "import barca as b": "b.asset"}.get(statement, "asset")
+    project.write(
+        "pipeline.py",
+        f"{statement}\nP = 'x.json'\n@{decorate}\n@{called}(P)\ndef one() -> int:\n    return 1\n",
+    )
+    assert "not a string literal" in project.open().list_nodes()["load_errors"][0]["error"]
+
+
+def test_a_dataset_takes_formats_of_tables():
+    assert "for a dataset" in refused(lambda: sink("out/", serializer="pickle")).message
+    assert "for a dataset" in refused(lambda: sink("out/", serializer="ipc")).message
+
+
+def test_options_of_other_kinds_of_sinks_are_refused():
+    assert "for datasets only" in refused(lambda: sink("out.csv", partition_by=["a"])).message
+    assert "Parquet datasets only" in refused(lambda: sink("out.parquet", rows_per_file=3)).message
+    assert "Parquet datasets only" in refused(lambda: sink("out/", serializer="csv", rows_per_file=3)).message
+    assert "Delta tables only" in refused(lambda: sink("out/", compact_files=3)).message
+    assert (
+        "Delta table is Parquet"
+        in refused(lambda: sink("out/", format="delta", serializer="csv")).remediation
+    )
+    assert '"delta"' in refused(lambda: sink("out/", format="iceberg")).message
+
+
+def test_sinks_of_an_asset_have_paths_of_their_own():
+    def one():
+        return 1
+
+    assert "stands there twice" in refused(lambda: asset(sink("a.csv")(sink("a.csv")(one)))).message
+
+
+def test_a_dimension_is_no_column_to_partition_by():
+    def one(k):
+        return 1
+
+    decorated = sink("out/", partition_by=["k"])(one)
+    assert "a dimension" in refused(lambda: asset(partitions={"k": partitions(["a"])})(decorated)).message
+
+
+def test_no_node_may_read_a_sink():
+    def one():
+        return 1
+
+    sunk = sink("out.json")
+    with pytest.raises(DefinitionError, match="takes a decorated function"):
+
+        @asset(inputs={"x": sunk})
+        def two(x):
+            return x
