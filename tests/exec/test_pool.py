@@ -1,0 +1,120 @@
+"""Worker processes start one by one, the first of them before this process has Polars."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from barca.discovery.refs import load_function
+from barca.exec.executors import ProcessExecutor
+from barca.exec.pool import Worker, WorkerEnded, Workers
+from barca.io.storage import FilePackStore
+from tests.exec.works import make_work, succeeded, write_steps
+
+STEPS = """
+    from barca import asset, partitions
+
+    @asset(partitions={"r": partitions(["a", "b"])})
+    def step(r):
+        return {"r": r}
+"""
+
+
+@pytest.fixture
+def step(tmp_path: Path) -> Callable[[], object]:
+    ref = write_steps(tmp_path / "project", STEPS)
+    return lambda **options: make_work(["a"], function=ref("step"), **options)
+
+
+def workers() -> set[int | None]:
+    return {child.pid for child in multiprocessing.active_children() if child.name == "barca-worker"}
+
+
+def test_a_worker_starts_before_polars_is_imported():
+    script = (
+        "import sys\nfrom barca.exec.pool import Workers\nworkers = Workers(2)\nworkers.start()\n"
+        "assert 'polars' not in sys.modules\nworkers.stop()"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_workers_that_nobody_stops_end_with_the_process():
+    script = (
+        "from barca.exec.pool import Workers\nworkers = Workers(1)\nworkers.start()\n"
+        "import multiprocessing\nprint(multiprocessing.active_children()[0].pid)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, timeout=60, capture_output=True, text=True
+    )
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(done.stdout), 0)
+
+
+def test_one_work_needs_one_worker_and_later_ones_take_it_again(tmp_path: Path, step: Callable):
+    before = workers()
+    executor = ProcessExecutor(3, FilePackStore(tmp_path / "artifacts"), load_function, quiet=True)
+    executor.start()
+    started = workers() - before
+    assert len(started) == 1
+    try:
+        for number in range(2):
+            executor.submit(step(id=f"w{number}"))
+            [(_, result)] = executor.wait(60)
+            assert succeeded(result) == ["r=a"]
+            assert workers() - before == started
+    finally:
+        executor.shutdown()
+    assert workers() == before
+
+
+def test_an_executor_takes_the_workers_that_are_starting(tmp_path: Path, step: Callable):
+    starting = Workers(1)
+    starting.start()
+    started = workers()
+    executor = ProcessExecutor(starting, FilePackStore(tmp_path / "artifacts"), load_function, quiet=True)
+    executor.submit(step())
+    [(_, result)] = executor.wait(60)
+    assert succeeded(result) == ["r=a"] and workers() == started
+    executor.shutdown()
+    assert workers().isdisjoint(started)
+
+
+def test_a_worker_that_dies_before_its_first_work_is_replaced(tmp_path: Path, step: Callable):
+    starting = Workers(1)
+    starting.start()
+    [first] = workers()
+    executor = ProcessExecutor(starting, FilePackStore(tmp_path / "artifacts"), load_function, quiet=True)
+    os.kill(first, 9)
+    executor.submit(step())
+    [(_, result)] = executor.wait(60)
+    assert succeeded(result) == ["r=a"] and first not in workers()
+    executor.shutdown()
+
+
+def test_tools_that_do_not_load_are_told_by_the_first_work(tmp_path: Path, step: Callable):
+    starting = Workers(1)
+    starting.start()
+    worker: Worker = starting.take()
+    worker.equip(b"no pickle")
+    starting.give_back(worker)
+    executor = ProcessExecutor(starting, FilePackStore(tmp_path / "artifacts"), load_function, quiet=True)
+    executor.submit(step())
+    [(_, result)] = executor.wait(60)
+    assert "UnpicklingError" in result.outcomes.item(0, "error_type")
+    executor.shutdown()
+
+
+def test_a_stopped_worker_has_ended():
+    starting = Workers(1)
+    starting.start()
+    worker = starting.take()
+    worker.stop()
+    with pytest.raises(WorkerEnded):
+        worker.answer()
+    assert not any(child.name == "barca-worker" for child in multiprocessing.active_children())
