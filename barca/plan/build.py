@@ -114,13 +114,16 @@ def _nothing_decided(node: Node) -> pl.DataFrame:
 
 
 def _plan_node(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) -> NodePlan:
+    keys, narrowed = None, None
     try:
         keys, total = _keys(node, inputs, decided)
+        narrowed = total - keys.height if any(name in inputs.selection for name in node.dimensions) else None
         parts = [partial(_part, edge, node, inputs, decided) for edge in node.edges]
         for edge in node.edges:
             _require_known(edge, inputs, decided)
     except _Unknown as unknown:
-        return undecided(node, unknown.reason, unknown.detail, unknown.awaits)
+        waiting = undecided(node, unknown.reason, unknown.detail, unknown.awaits)
+        return replace(waiting, known_keys=keys, narrowed=narrowed)
     fingerprint = inputs.fingerprints[node.id]
     wanted, labels = run_hashes(keys, fingerprint.hash, inputs.env.get(node.id, {}), parts)
     rows = rows_of(node.id, inputs)
@@ -132,7 +135,7 @@ def _plan_node(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan
         decision=decision,
         calls=empty(CALLS),
         input_labels=labels,
-        narrowed=total - keys.height if any(name in inputs.selection for name in node.dimensions) else None,
+        narrowed=narrowed,
     )
 
 
@@ -154,8 +157,11 @@ def _keys(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) ->
         return explicit_keys({name: declared[name] for name in node.dimensions}, inputs.selection)
     source = decided[node.keys_from]
     if source.node.partitioned:
-        _require_decided(source)
-        keys = source.decision.select(KEY, *dimensions(node.dimensions), ORDINAL)
+        if source.keys is None:
+            _require_decided(source)
+        keys = (source.decision if source.keys is None else source.keys).select(
+            KEY, *dimensions(node.dimensions), ORDINAL
+        )
         return keys, keys.height + (source.narrowed or 0)
     returned = inputs.keyed.get(node.keys_from)
     if returned is None:

@@ -78,6 +78,7 @@ class NodePlan:
         grouping: `batch=all`, `batch=20`, ... or `None` for one key a call.
         input_labels: Names of the entries of `input_hashes`, in order.
         narrowed: Keys left out by the selection, or `None` when the node is not narrowed.
+        known_keys: `schemas.KEYS` with `dim:` columns of a node that is unknown though its keys are not.
         needs_labels: Whether `labels` must be given before its keys can be grouped.
     """
 
@@ -91,7 +92,13 @@ class NodePlan:
     grouping: str | None = None
     input_labels: tuple[str, ...] = ()
     narrowed: int | None = None
+    known_keys: pl.DataFrame | None = None
     needs_labels: bool = False
+
+    @property
+    def keys(self) -> pl.DataFrame | None:
+        """`key`, `dim:` columns and `ordinal` of its selected keys; `None` while they are not known."""
+        return self.decision if self.state == "decided" else self.known_keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,9 +28,10 @@ from barca.project.past import find_run, history, log_lines, run_details, runs_t
 from barca.project.request import as_list, find_targets, make_request, selection_of
 from barca.project.results import Result
 from barca.project.running import Running, execute
+from barca.project.selection import check_selection, selected_nothing
 from barca.project.state import Status
 from barca.project.warnings import plan_warnings
-from barca.project.world import World, check_selection
+from barca.project.world import World
 from barca.schemas import CREATED_AT, ERROR_MESSAGE, KEY, NODE, RUN_HASH, STATUS
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class Project:
             self._require_named(world.graph)
         plan = world.plan(world.freeze(request, predict=True))
         check_selection(plan, request.named)
-        warnings = plan_warnings(plan, whole=targets is None)
+        warnings = [*plan_warnings(plan, whole=targets is None), *selected_nothing(plan)]
         return Forecast(plan, warnings, self.config.pool_size, self.config.capacity)
 
     def scan(self, target: Target, **options: Any) -> pl.LazyFrame:

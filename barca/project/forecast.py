@@ -70,12 +70,14 @@ class Forecast:
 
     def phases(self) -> dict[str, Any]:
         """The order of the nodes as JSON-writable values."""
+        phases = phase_list(self.plan)
+        streams = [stream for phase in phases for stream in phase["streams"]]
         result: dict[str, Any] = {
             "plan_version": PLAN_VERSION,
-            "total_steps": sum(node_plan.decision.height for node_plan in self.plan.nodes.values()),
+            "total_steps": sum(len(stream["steps"]) for stream in streams),
             "pool_size": self._pool_size,
             "capacity": self._capacity,
-            "phases": phase_list(self.plan),
+            "phases": phases,
             "warnings": self.warnings,
         }
         if (selection := selection_report(self.plan)) is not None:

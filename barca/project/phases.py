@@ -60,12 +60,11 @@ def phase_list(plan: Plan) -> list[dict[str, Any]]:
 
 def _steps(plan: Plan, nodes: list[NodeId]) -> list[NodeId]:
     """The id of each node, as often as it has keys."""
-    return [
-        step
-        for node_id in nodes
-        for step in [node_id]
-        * (1 if plan.nodes[node_id].state == "unknown" else plan.nodes[node_id].decision.height)
-    ]
+    steps: list[NodeId] = []
+    for node_id in nodes:
+        keys = plan.nodes[node_id].keys
+        steps += [node_id] * (1 if keys is None else keys.height)
+    return steps
 
 
 def _streams(plan: Plan, members: list[NodeId]) -> list[list[NodeId]]:
@@ -97,8 +96,8 @@ def selection_report(plan: Plan) -> dict[str, Any] | None:
         "nodes": [
             {
                 "id": node_plan.node.id,
-                "selected": node_plan.decision.height if node_plan.state == "decided" else None,
-                "skipped": node_plan.narrowed if node_plan.state == "decided" else None,
+                "selected": None if node_plan.keys is None else node_plan.keys.height,
+                "skipped": None if node_plan.keys is None else node_plan.narrowed,
             }
             for node_plan in narrowed
         ],

@@ -19,8 +19,8 @@ from barca.exec.runner import Runner
 from barca.graph import short_name
 from barca.io.runs import remove_marker, write_marker
 from barca.partitions import step_text
+from barca.project.selection import check_selection, selected_nothing
 from barca.project.works import WorkMaker
-from barca.project.world import check_selection, selected_nothing
 from barca.schemas import ELAPSED_SECONDS, RUN_ID, RUNS, STATUS
 
 if TYPE_CHECKING:

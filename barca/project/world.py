@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from barca.errors import DefinitionError, SelectionError, did_you_mean
-from barca.graph import short_name
+from barca.errors import DefinitionError
 from barca.io.keyed import keyed_as
 from barca.model import BatchesBy
 from barca.plan.batching import effective_batch
@@ -19,7 +18,7 @@ from barca.plan.needs import packs_read
 from barca.schemas import KEY, MATERIALIZATIONS, NEEDED, PATH, RUN_HASH, STATE, dimension, empty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from barca._typing import NodeId
     from barca.graph import Graph, Node
@@ -218,73 +217,3 @@ def label_keys(node: Node, keys: pl.DataFrame, batch: object) -> pl.DataFrame:
             )
         labels.append(f"{type(label).__name__}:{label}")
     return keys.select(KEY).with_columns(pl.Series("label", labels, dtype=pl.String))
-
-
-def selected_nothing(plan: Plan) -> list[str]:
-    """Warnings about nodes whose keys were known only in the run, and are not among the selected ones."""
-    return [
-        f"`{node_id}` has none of the selected keys; it computed nothing"
-        for node_id, node_plan in plan.nodes.items()
-        if node_plan.state == "decided" and node_plan.narrowed and node_plan.decision.is_empty()
-    ]
-
-
-def check_selection(plan: Plan, named: Iterable[NodeId]) -> None:
-    """Check a selection against the keys that are known before the run.
-
-    Args:
-        plan: The plan with the selection.
-        named: Nodes that were asked for by name, as targets or to be refreshed.
-
-    Raises:
-        SelectionError: A dimension no node of the cone has, a value that is a key of no node, or a node
-            that was asked for and that the selection skips.
-    """
-    selection = plan.inputs.selection
-    for node_id in named:
-        if plan.nodes[node_id].state == "skipped":
-            raise SelectionError(
-                f"the selection skips `{short_name(node_id)}`: it {plan.nodes[node_id].detail}",
-                code="selection_skips_target",
-                node=node_id,
-                remediation="leave the selection out, or ask for the nodes that it narrows",
-            )
-    for name, values in selection.items():
-        nodes = [node_plan for node_plan in plan.nodes.values() if name in node_plan.node.dimensions]
-        if not nodes:
-            valid = {dim for node_plan in plan.nodes.values() for dim in node_plan.node.dimensions}
-            raise SelectionError(
-                f"no node of this run has the dimension `{name}`",
-                code="unknown_dimension",
-                remediation=did_you_mean(name, sorted(valid)),
-            )
-        known = [node_plan for node_plan in nodes if node_plan.state != "unknown"]
-        if len(known) < len(nodes):
-            continue
-        column = dimension(name)
-        found: set[str] = set()
-        for node_plan in known:
-            if column in node_plan.decision.columns:
-                found.update(node_plan.decision.get_column(column).unique())
-        wrong = [value for value in values if value not in found]
-        if wrong:
-            sample = _sample(plan, name)
-            raise SelectionError(
-                f"`{wrong[0]}` is not a key of `{name}`",
-                code="unknown_key",
-                remediation=did_you_mean(wrong[0], sample, limit=8),
-            )
-
-
-def _sample(plan: Plan, name: str) -> list[str]:
-    """Valid values of a dimension, from what is declared or was returned."""
-    inputs = plan.inputs
-    for node_id, node_plan in plan.nodes.items():
-        if name not in node_plan.node.dimensions:
-            continue
-        if name in inputs.explicit.get(node_id, {}):
-            return list(inputs.explicit[node_id][name])
-        source = node_plan.node.keys_from
-        if source is not None and source in inputs.keyed:
-            return inputs.keyed[source].get_column(KEY).to_list()
-    return []

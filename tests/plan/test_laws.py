@@ -67,12 +67,39 @@ class Oracle:
     def _hash(code: str, key: str, parts: list[tuple[str, str]]) -> str:
         return hash_fields([("b", FORMAT_VERSION), ("d", code), ("k", key), *parts])
 
-    def run(self, code: dict[str, str], returned: dict[str, str]) -> set[tuple[str, str]]:
-        """What runs now; it is stored afterwards."""
-        wanted = {(node, key, run_hash) for (node, key), run_hash in self.hashes(code, returned).items()}
-        new = wanted - self.stored
-        self.stored |= new
-        return {(node, key) for node, key, _ in new}
+    def run(
+        self,
+        code: dict[str, str],
+        returned: dict[str, str],
+        *,
+        only: str | None = None,
+        bad: str | None = None,
+        refresh: str | None = None,
+        cascade: bool = True,
+    ) -> set[tuple[str, str]]:
+        """What runs now; it is stored afterwards.
+
+        Args:
+            code: Node to its definition hash.
+            returned: What the source returns.
+            only: A selected key; the fan-in is then left out.
+            bad: A key of `a` that fails when it runs.
+            refresh: A node to run again.
+            cascade: Whether what reads it runs again too.
+        """
+        hashes = self.hashes(code, returned)
+        if only is not None:
+            hashes = {place: run_hash for place, run_hash in hashes.items() if place[1] == only}
+        chain = ["a", "b", "total"]
+        again = chain[chain.index(refresh) :] if refresh and cascade else [refresh]
+        if refresh != "total" and not returned:
+            again = []  # a refresh reaches a reader by the keys it runs, and there are none
+        forced = {place for place in hashes if place[0] in again}
+        new = {place for place, run_hash in hashes.items() if (*place, run_hash) not in self.stored} | forced
+        if bad is not None and ("a", bad) in new:
+            new -= {("a", bad), ("b", bad), ("total", "")}
+        self.stored |= {(*place, hashes[place]) for place in new}
+        return new
 
 
 class PlannerMachine(RuleBasedStateMachine):
@@ -105,14 +132,39 @@ class PlannerMachine(RuleBasedStateMachine):
     def edit(self, node, code):
         self.planner.code[node] = f"code {code} of {node}"
 
-    @rule()
-    def run(self):
+    def compare(self, target, options, **told):
+        """A run of the planner runs what the oracle says."""
         self.planner.returned("source", self.returned)
         code = {node: fingerprint.hash for node, fingerprint in self.planner.fingerprints().items()}
-        ran = self.planner.run("total")
+        ran = self.planner.run(target, **options)
         assert ran.pop("source") == [""]
-        expected = self.oracle.run(code, self.returned)
+        expected = self.oracle.run(code, self.returned, **told)
         assert {(node, key) for node, keys in ran.items() for key in keys} == expected
+
+    @rule()
+    def run(self):
+        self.compare("total", {})
+        self.after_run()
+
+    @rule(data=st.data())
+    def run_a_selection(self, data):
+        """Its keys run with the hashes of a full run: a later one does not run them again."""
+        if self.returned:
+            value = data.draw(st.sampled_from(sorted(self.returned)))
+            self.compare("b", {"selection": {"r": (value,)}}, only=Oracle.key(value))
+
+    @rule(data=st.data())
+    def run_with_a_key_that_fails(self, data):
+        """It holds up its own chain and the fan-in; the next run computes exactly those."""
+        if self.returned:
+            bad = Oracle.key(data.draw(st.sampled_from(sorted(self.returned))))
+            self.compare("total", {"fail": {"a": {bad}}}, bad=bad)
+
+    @rule(node=st.sampled_from(["a", "b", "total"]), cascade=st.booleans())
+    def refresh(self, node, cascade):
+        """It reaches exactly what is below, or nothing without the cascade."""
+        options = {"refresh": frozenset({node}), "cascade": cascade}
+        self.compare("total", options, refresh=node, cascade=cascade)
         self.after_run()
 
     def after_run(self):

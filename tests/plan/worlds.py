@@ -76,8 +76,12 @@ class Planner:
     def run(
         self, *targets: str, fail: dict[str, set[str]] | None = None, **options: Any
     ) -> dict[str, list[str]]:
-        """Run a plan to its end in Python: node to the keys that ran. `fail`: node to keys that fail."""
-        fail = fail or {}
+        """Run a plan to its end in Python: node to the keys that ran.
+
+        `fail`: node to keys that fail when they run; what reads them is held up as the runner does it.
+        """
+        lost: dict[str, set[str]] = {node: set(keys) for node, keys in (fail or {}).items()}
+        whole: set[str] = set()
         plan = build_plan(self.inputs(*targets, **options))
         ran: dict[str, list[str]] = {}
         settled: set[str] = set()
@@ -89,8 +93,9 @@ class Planner:
                 running = node_plan.calls.join(
                     node_plan.decision, on="key", how="left", maintain_order="left"
                 )
+                held = self._held(node_id, set(running["key"]), lost, whole)
                 for row in running.iter_rows(named=True):
-                    if row["key"] in fail.get(node_id, ()):
+                    if row["key"] in held:
                         continue
                     ran.setdefault(node_id, []).append(row["key"])
                     self.remember(node_id, row["key"], row["run_hash"], row["input_hashes"])
@@ -102,6 +107,22 @@ class Planner:
                 plan.inputs, settled=frozenset(settled), keyed=keyed, materialized=self.materialized()
             )
             plan = build_plan(inputs, plan)
+
+    def _held(self, node_id: str, running: set[str], lost: dict[str, set[str]], whole: set[str]) -> set[str]:
+        """Keys of those that should run that do not get a result, because they fail or read what does not.
+
+        `lost` and `whole` (nodes with such a key) are brought up to date.
+        """
+        held = running & lost.get(node_id, set())
+        for edge in self.graph.nodes[node_id].edges:
+            if edge.mode == "same_key":
+                held |= running & lost.get(edge.source, set()) if edge.source in whole else set()
+            elif edge.source in whole:
+                held |= running
+        lost[node_id] = held
+        if held:
+            whole.add(node_id)
+        return held
 
     def remember(self, node: str, key: str, run_hash: str, input_hashes: list[int]) -> None:
         content = self.digests.get((node, key), f"content {run_hash}")
