@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     import polars as pl
@@ -34,8 +34,19 @@ class LedgerReader(Protocol):
         """
         ...
 
-    def materialized_many(self, nodes: Iterable[str]) -> dict[str, pl.DataFrame]:
-        """`materialized` of each node, read together."""
+    def materialized_many(
+        self, nodes: Iterable[str], keys: Mapping[str, pl.Series] | None = None
+    ) -> dict[str, pl.DataFrame]:
+        """`materialized` of each node, read together.
+
+        Args:
+            nodes: Node ids.
+            keys: Per node, the only keys whose rows are wanted; of a node that is missing, all.
+        """
+        ...
+
+    def latest(self, nodes: Iterable[str]) -> dict[str, pl.DataFrame]:
+        """Per node the successful row of `schemas.MATERIALIZATIONS` that was committed last; none, no row."""
         ...
 
 
@@ -103,6 +114,10 @@ class PackStore(Protocol):
 
     def probe(self, paths: Sequence[str]) -> list[str]:
         """Of the paths, those that can't be read as the packs that were written there."""
+        ...
+
+    def stamps(self, paths: Iterable[str]) -> dict[str, str]:
+        """Of each pack that is there, a text that is another once its file is written anew or altered."""
         ...
 
     def remove(self, paths: Sequence[str]) -> None:

@@ -26,7 +26,8 @@ class NodeReport:
         failed: `key` of the keys that ran and failed.
         blocked: `key` of the keys that did not run because the same key of an input has no result.
         skipped: Why the node did not run as a whole: an entry of `schemas.REASONS` and a detail.
-        fragments: `schemas.FRAGMENTS` of every key with a result, stored before or now.
+        fragments: `schemas.FRAGMENTS` of every key with a result, stored before or now, but for the keys
+            that the plan leaves out as unchanged.
     """
 
     plan: NodePlan
@@ -36,6 +37,11 @@ class NodeReport:
     blocked: pl.DataFrame
     skipped: tuple[str, str] | None
     fragments: pl.DataFrame
+
+    @property
+    def cached(self) -> int:
+        """Keys whose result was stored before."""
+        return self.fragments.height - self.ran + self.plan.unchanged
 
 
 def node_report(queue: NodeQueue, skipped: tuple[str, str] | None) -> NodeReport:

@@ -24,10 +24,10 @@ from barca.io.packs import (
 )
 from barca.io.rows import check_node, newest, successes
 from barca.io.storage import MODIFIED_AT, PACK_LISTING, check_path
-from barca.schemas import LEDGER_TABLES, NODE, PATH, SIZE_BYTES, empty
+from barca.schemas import KEY, LEDGER_TABLES, NODE, PATH, SIZE_BYTES, empty
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from barca.ports import TableName
 
@@ -76,9 +76,21 @@ class MemoryReader:
         rows = self._rows("materializations").filter(pl.col(NODE) == node)
         return newest(rows.filter(successes()))
 
-    def materialized_many(self, nodes: Iterable[str]) -> dict[str, pl.DataFrame]:
-        """`materialized` of each node."""
-        return {node: self.materialized(node) for node in nodes}
+    def materialized_many(
+        self, nodes: Iterable[str], keys: Mapping[str, pl.Series] | None = None
+    ) -> dict[str, pl.DataFrame]:
+        """`materialized` of each node; of the nodes in `keys`, only rows of those keys."""
+        rows = {node: self.materialized(node) for node in nodes}
+        return rows | {
+            node: rows[node].filter(pl.col(KEY).is_in(wanted.implode()))
+            for node, wanted in (keys or {}).items()
+            if node in rows
+        }
+
+    def latest(self, nodes: Iterable[str]) -> dict[str, pl.DataFrame]:
+        """Per node its last successful row; none, no row."""
+        rows = self._rows("materializations").filter(successes())
+        return {node: rows.filter(pl.col(NODE) == node).tail(1) for node in nodes}
 
     def _rows(self, table: TableName) -> pl.DataFrame:
         frames = [rows for name, rows in self._commits if name == table]
@@ -180,6 +192,10 @@ class MemoryPackStore:
             except FragmentError:
                 broken.append(path)
         return broken
+
+    def stamps(self, paths: Iterable[str]) -> dict[str, str]:
+        """Of each pack that is there, when it was written."""
+        return {path: str(self.packs[path][1]) for path in paths if path in self.packs}
 
     def _content(self, path: str) -> bytes:
         """The content of a pack, once it is sure that it is the one written there."""

@@ -24,7 +24,7 @@ from barca.io.packs import CAST_OPTIONS, WRITE_OPTIONS, check_pack, no_packs, pa
 from barca.schemas import PATH, SIZE_BYTES, TIMESTAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 STAGING_PREFIX: Final = ".staging-"
 STAGING_MAX_AGE_SECONDS: Final = 3600.0
@@ -266,6 +266,16 @@ class FilePackStore:
             except FragmentError:
                 broken.append(path)
         return broken
+
+    def stamps(self, paths: Iterable[str]) -> dict[str, str]:
+        """Of each pack that is there, its inode, size and time of change."""
+        found = {}
+        for path in paths:
+            check_path(path)
+            with suppress(OSError):
+                status = (self.root / path).stat()
+                found[path] = f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
+        return found
 
     def _check(self, path: str) -> None:
         """Look at a pack's footer, unless the file is still the one that was looked at before."""

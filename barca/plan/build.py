@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,19 +12,17 @@ from barca.graph import short_name
 from barca.model import BatchesBy
 from barca.plan.batching import calls, effective_batch, grouping_text
 from barca.plan.decide import FRAGMENT, decide, newest, with_rows, with_stored
-from barca.plan.edges import constant_part, folds_digest, keyed_part, same_key_part
 from barca.plan.hashes import run_hashes
 from barca.plan.inputs import NodePlan, Plan
 from barca.plan.keys import empty_key, explicit_keys, keyed_keys
 from barca.plan.needs import with_needed
+from barca.plan.parts import Unknown, part, require_decided, require_known, rows_of
 from barca.plan.select import skipped_nodes
 from barca.schemas import (
     CALLS,
     DECISION,
-    DIGEST,
     FRAGMENTS,
     KEY,
-    MATERIALIZATIONS,
     NEEDED,
     ORDINAL,
     REASON,
@@ -38,21 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from barca._typing import NodeId
-    from barca.graph import Edge, Node
-    from barca.plan.edges import Part
+    from barca.graph import Node
     from barca.plan.inputs import PlanInputs
 
 
 _UNDECIDED = pl.Schema([*DECISION.items(), *((name, FRAGMENTS[name]) for name in FRAGMENT)])
-
-
-@dataclass(frozen=True, slots=True)
-class _Unknown(Exception):
-    """Why a node cannot be decided yet."""
-
-    reason: str
-    detail: str
-    awaits: frozenset[NodeId]
 
 
 def build_plan(inputs: PlanInputs, previous: Plan | None = None) -> Plan:
@@ -118,10 +106,10 @@ def _plan_node(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan
     try:
         keys, total = _keys(node, inputs, decided)
         narrowed = total - keys.height if any(name in inputs.selection for name in node.dimensions) else None
-        parts = [partial(_part, edge, node, inputs, decided) for edge in node.edges]
+        parts = [partial(part, edge, node, inputs, decided) for edge in node.edges]
         for edge in node.edges:
-            _require_known(edge, inputs, decided)
-    except _Unknown as unknown:
+            require_known(edge, inputs, decided)
+    except Unknown as unknown:
         waiting = undecided(node, unknown.reason, unknown.detail, unknown.awaits)
         return replace(waiting, known_keys=keys, narrowed=narrowed)
     fingerprint = inputs.fingerprints[node.id]
@@ -136,13 +124,8 @@ def _plan_node(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan
         calls=empty(CALLS),
         input_labels=labels,
         narrowed=narrowed,
+        unchanged=inputs.unchanged[node.id].keys if node.id in inputs.unchanged else 0,
     )
-
-
-def rows_of(node_id: NodeId, inputs: PlanInputs) -> pl.DataFrame:
-    """Stored rows of a node, empty where it never ran."""
-    rows = inputs.materialized.get(node_id)
-    return empty(MATERIALIZATIONS) if rows is None else rows
 
 
 # --- keys -------------------------------------------------------------------------------------------
@@ -158,16 +141,16 @@ def _keys(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) ->
     source = decided[node.keys_from]
     if source.node.partitioned:
         if source.keys is None:
-            _require_decided(source)
+            require_decided(source)
         keys = (source.decision if source.keys is None else source.keys).select(
             KEY, *dimensions(node.dimensions), ORDINAL
         )
         return keys, keys.height + (source.narrowed or 0)
     returned = inputs.keyed.get(node.keys_from)
     if returned is None:
-        _require_decided(source)
+        require_decided(source)
         never = source.node.kind == "sensor" and rows_of(node.keys_from, inputs).is_empty()
-        raise _Unknown(
+        raise Unknown(
             "sensor_output_unknown" if never else "partitions_unknown",
             f"its keys are known once `{short_name(node.keys_from)}` has run",
             frozenset({node.keys_from}),
@@ -175,65 +158,7 @@ def _keys(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) ->
     return keyed_keys(node.dimensions[0], returned, inputs.selection)
 
 
-def _require_decided(source: NodePlan) -> None:
-    if source.state == "unknown":
-        raise _Unknown(source.reason or "partitions_unknown", source.detail or "", source.awaits)
-
-
-# --- inputs -----------------------------------------------------------------------------------------
-
-
-def _require_known(edge: Edge, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) -> None:
-    """Raise unless the input's part of the run hash can be told."""
-    source = decided[edge.source]
-    _require_decided(source)
-    if edge.mode == "keyed" or not folds_digest(source.node.definition) or edge.source in inputs.settled:
-        return
-    sensor = source.node.kind == "sensor"
-    if sensor and inputs.predict:
-        if with_rows(source.decision, _predicted(source, inputs)).height == source.decision.height:
-            return
-    elif not sensor and not (source.decision.get_column(STATE) != "cached").any():
-        return
-    name = short_name(edge.source)
-    if sensor:
-        raise _Unknown("sensor_output_unknown", f"depends on what `{name}` returns", frozenset({edge.source}))
-    raise _Unknown("cutoff_pending", f"depends on whether `{name}` changes", frozenset({edge.source}))
-
-
-def _part(
-    edge: Edge, node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan], keys: pl.DataFrame
-) -> Part:
-    source = decided[edge.source]
-    definition_hash = inputs.fingerprints[edge.source].hash
-    if edge.mode == "keyed":
-        sensor = source.node.kind == "sensor"
-        identity = definition_hash if sensor else source.decision.item(0, RUN_HASH)
-        return keyed_part(edge, keys, source.node, identity, inputs.keyed[edge.source], node.dimensions[0])
-    rows = _source_rows(source, inputs)
-    if edge.mode == "same_key":
-        return same_key_part(edge, keys, source.node, rows, definition_hash)
-    return constant_part(edge, keys, source.node, rows, definition_hash)
-
-
-def _source_rows(source: NodePlan, inputs: PlanInputs) -> pl.DataFrame:
-    """`key, run_hash, digest` of what a source holds; digests are null where nothing folds them in."""
-    if not folds_digest(source.node.definition):
-        return source.decision.select(KEY, RUN_HASH, DIGEST)
-    rows = _predicted(source, inputs) if inputs.predict else rows_of(source.node.id, inputs)
-    known = rows.select(KEY, RUN_HASH, DIGEST)
-    return source.decision.select(KEY, RUN_HASH).join(
-        known, on=[KEY, RUN_HASH], how="left", maintain_order="left"
-    )
-
-
-def _predicted(source: NodePlan, inputs: PlanInputs) -> pl.DataFrame:
-    """A source's rows; of a sensor the newest of each key, taken for what it will return again."""
-    rows = rows_of(source.node.id, inputs)
-    if source.node.kind != "sensor":
-        return rows
-    last = newest(rows).drop(RUN_HASH)
-    return last.join(source.decision.select(KEY, RUN_HASH), on=KEY, how="inner", maintain_order="left")
+# --- refreshes ----------------------------------------------------------------------------------------
 
 
 def _cascading(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) -> list[pl.DataFrame]:

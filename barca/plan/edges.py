@@ -87,21 +87,27 @@ def same_key_part(
     return Part(found, (("p", edge.parameter), ("m", edge.mode), *columns), ((f"input {edge.source}", mark),))
 
 
-def constant_part(
-    edge: Edge, keys: pl.DataFrame, source: Node, rows: pl.DataFrame, definition_hash: str
-) -> Part:
-    """The part of an input that every key reads whole: one result, or every key of it.
+def combined_identity(source: Node, rows: pl.DataFrame, definition_hash: str) -> str:
+    """One hash over every key of a source and the identity of its result.
 
     Args:
-        edge: The input, `whole` or `collect`.
-        keys: The node's keys.
-        source: The node it reads.
+        source: The node.
         rows: `key, run_hash, digest` of the source, every key.
         definition_hash: Of the source.
     """
     identity = [("k", pl.col(KEY)), *identity_fields(source, definition_hash)]
     texts = rows.sort(KEY).select(encode_columns(identity).alias(VALUE)).get_column(VALUE)
-    combined = hash_fields([("n", str(texts.len())), ("c", texts.str.join("").item() if texts.len() else "")])
+    return hash_fields([("n", str(texts.len())), ("c", texts.str.join("").item() if texts.len() else "")])
+
+
+def constant_part(edge: Edge, keys: pl.DataFrame, combined: str) -> Part:
+    """The part of an input that every key reads whole: one result, or every key of it.
+
+    Args:
+        edge: The input, `whole` or `collect`.
+        keys: The node's keys.
+        combined: `combined_identity` of what it reads.
+    """
     mark = short_hash(pl.lit(combined))
     return Part(
         keys, (("p", edge.parameter), ("m", edge.mode), ("c", combined)), ((f"input {edge.source}", mark),)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 
-from barca.plan.build import rows_of
 from barca.plan.changed import with_changed
 from barca.plan.lookup import lookup
+from barca.plan.parts import rows_of
 from barca.schemas import (
     CALL,
     CHANGED,
@@ -67,7 +67,7 @@ def summarise(plan: NodePlan) -> Summary:
         action: Action = "unknown" if plan.state == "unknown" else "skipped"
         return Summary(action, plan.reason, 0, 0, 0, (), 0)
     running = plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
-    total, will_run = plan.decision.height, running.height
+    total, will_run = plan.decision.height + plan.unchanged, running.height
     action = "run" if will_run == total and total else "partial" if will_run else "cached"
     reasons = running.get_column(REASON).value_counts(sort=True)
     reason = reasons.item(0, REASON) if reasons.height else None

@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from barca.plan.edges import Part
 
 
+def env_fields(env: Mapping[str, str | None]) -> list[tuple[str, str]]:
+    """Tagged fields of declared environment variables."""
+    fields = []
+    for name in sorted(env):
+        value = env[name]
+        fields += [("e", name), ("u", "") if value is None else ("v", value)]
+    return fields
+
+
 def run_hashes(
     keys: pl.DataFrame,
     definition_hash: str,
@@ -40,9 +49,7 @@ def run_hashes(
         ("d", definition_hash),
         ("k", pl.col(KEY)),
     ]
-    for name in sorted(env):
-        value = env[name]
-        fields += [("e", name), ("u", "") if value is None else ("v", value)]
+    fields += env_fields(env)
     marks: list[tuple[str, pl.Expr]] = []
     frame = keys
     for add in parts:

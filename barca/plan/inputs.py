@@ -18,6 +18,23 @@ BatchOverride: TypeAlias = "int | Literal['all', 'none']"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unchanged:
+    """The keys of a node that are known to be cached without being looked at, see `plan.baseline`.
+
+    Attributes:
+        keys: Their number. They are left out of `keyed`, and their rows out of `materialized`.
+        collected: `combined_identity` of the node where no key of it is looked at.
+        table_keys: Of them, those whose result is a table.
+        table_rows: Rows of those tables.
+    """
+
+    keys: int
+    collected: str | None
+    table_keys: int
+    table_rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanInputs:
     """The frozen world that a plan is a function of.
 
@@ -41,6 +58,7 @@ class PlanInputs:
         refresh_all: Whether everything runs again.
         batch: Grouping for nodes that declare one; by node id, or under `None` for every other.
         labels: Per node with `batches_by`, frame `key, label: String` of the keys that run.
+        unchanged: Nodes of which only the keys that may have changed are looked at.
     """
 
     graph: Graph
@@ -60,6 +78,7 @@ class PlanInputs:
     refresh_all: bool = False
     batch: Mapping[NodeId | None, BatchOverride] = field(default_factory=dict)
     labels: Mapping[NodeId, pl.DataFrame] = field(default_factory=dict)
+    unchanged: Mapping[NodeId, Unchanged] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +98,7 @@ class NodePlan:
         input_labels: Names of the entries of `input_hashes`, in order.
         narrowed: Keys left out by the selection, or `None` when the node is not narrowed.
         known_keys: `schemas.KEYS` with `dim:` columns of a node that is unknown though its keys are not.
+        unchanged: Keys that are cached and stand in no row of `decision`.
         needs_labels: Whether `labels` must be given before its keys can be grouped.
     """
 
@@ -93,6 +113,7 @@ class NodePlan:
     input_labels: tuple[str, ...] = ()
     narrowed: int | None = None
     known_keys: pl.DataFrame | None = None
+    unchanged: int = 0
     needs_labels: bool = False
 
     @property

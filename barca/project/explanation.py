@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from barca.partitions import display_text
-from barca.plan.build import rows_of
 from barca.plan.decide import newest
 from barca.plan.explain import changes
+from barca.plan.parts import rows_of
 from barca.schemas import (
     CHANGED,
     CREATED_AT,

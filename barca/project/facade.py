@@ -6,8 +6,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-import polars as pl
-
 from barca.config import find_root, read_config
 from barca.discovery import discover, evaluate_partitions, function_ref, graph_of
 from barca.errors import LoadError, UsageError
@@ -17,6 +15,7 @@ from barca.io.annotations import return_annotation
 from barca.io.fragments import read_keyed, scan_fragments
 from barca.io.ledger import DeltaLedger
 from barca.io.logs import read_logs
+from barca.io.notes import Notes
 from barca.io.runs import read_markers
 from barca.io.storage import FilePackStore
 from barca.io.values import read_values
@@ -24,18 +23,20 @@ from barca.project.comparison import Comparison, compare_newest
 from barca.project.diagnosis import diagnosis
 from barca.project.explanation import Explanation
 from barca.project.forecast import Forecast
+from barca.project.narrowing import Narrowing
 from barca.project.past import find_run, history, log_lines, run_details, runs_table, step_of
 from barca.project.request import as_list, find_targets, make_request, selection_of
 from barca.project.results import Result
 from barca.project.running import Running, execute
 from barca.project.selection import check_selection, selected_nothing
-from barca.project.state import Status
+from barca.project.state import Status, unresolved
 from barca.project.warnings import plan_warnings
 from barca.project.world import World
-from barca.schemas import CREATED_AT, ERROR_MESSAGE, KEY, NODE, RUN_HASH, STATUS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import polars as pl
 
     from barca._typing import NodeId
     from barca.exec.pool import Workers
@@ -144,7 +145,7 @@ class Project:
         plan = world.plan(world.freeze(request, predict=True))
         check_selection(plan, request.named)
         warnings = [*plan_warnings(plan, whole=targets is None), *selected_nothing(plan)]
-        return Forecast(plan, warnings, self.config.pool_size, self.config.capacity)
+        return Forecast(plan, warnings, self.config.pool_size, self.config.capacity, world.whole)
 
     def scan(self, target: Target, **options: Any) -> pl.LazyFrame:
         """Compute what is stale of a target and return one lazy table over its selected keys.
@@ -172,17 +173,11 @@ class Project:
         """The state of the targets and what they read; of every node without targets."""
         world, request = self._world(targets, {}, tasks=True)
         plan = world.plan(world.freeze(request, predict=True))
-        last = (
-            world.reader.scan("materializations")
-            .select(NODE, KEY, RUN_HASH, STATUS, ERROR_MESSAGE, CREATED_AT)
-            .collect(engine="in-memory")
-            .unique([NODE, KEY, RUN_HASH], keep="last", maintain_order=True)
-        )
-        return Status(plan, last.filter(pl.col(STATUS) == "failed"))
+        return Status(plan, unresolved(world.reader), world.reader.latest(plan.nodes))
 
     def explain(self, target: Target, *, partition: Selection = None) -> Explanation:
         """Why the keys of a target run, or don't, and how its code differs from that of the last success."""
-        forecast = self.plan(target, partition=partition)
+        forecast = self.plan(target, partition=partition).whole()
         (node_id,) = _only_one(forecast.plan.targets, "explain")
         return Explanation(node_id, forecast)
 
@@ -289,14 +284,16 @@ class Project:
         if broken:
             graph = graph.without(broken)
             request = make_request(graph, _ids(graph), targets, options, tasks=tasks)
+        reader = self._reader()
         world = World(
             graph=graph,
-            reader=self._reader(),
+            reader=reader,
             store=self._store,
             fingerprint=Fingerprinter(self.root).fingerprint,
             explicit=explicit,
             variables=self._variables,
             read_keyed=read_keyed,
+            narrowing=Narrowing(Notes(self._store_root / "ledger"), self._store, reader, read_keyed),
         )
         return world, request
 
@@ -344,7 +341,7 @@ class Project:
             warnings=lambda plan: plan_warnings(plan, whole=targets is None),
         )
         report = execute(running, world, request)
-        return Result(report, _names(request.targets), self._read_values, f"{STORE}/artifacts")
+        return Result(report, _names(request.targets), self._read_values, f"{STORE}/artifacts", world.whole)
 
     @property
     def _default_executor(self) -> str:

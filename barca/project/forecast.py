@@ -13,7 +13,7 @@ from barca.project.results import batch_counts, partition_counts
 from barca.schemas import CHANGED, FIRST_KEYS, KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from barca.plan.inputs import NodePlan, Plan
 
@@ -26,12 +26,20 @@ class Forecast:
     """What a run would do; nothing was executed and nothing written.
 
     Attributes:
-        plan: The plan, with a frame of decisions per node.
+        plan: The plan, with a frame of decisions per node; of large nodes only what may have changed.
         warnings: What planning could not follow, sorted.
     """
 
-    def __init__(self, plan: Plan, warnings: Sequence[str], pool_size: int, capacity: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        warnings: Sequence[str],
+        pool_size: int,
+        capacity: int,
+        whole: Callable[[Plan], Plan],
+    ) -> None:
         self.plan = plan
+        self._whole = whole
         self.warnings = sorted(warnings)
         self._pool_size = pool_size
         self._capacity = capacity
@@ -48,7 +56,12 @@ class Forecast:
 
     def keys(self, node_id: str) -> pl.DataFrame:
         """A node's keys and decisions: frame of `schemas.DECISION` plus `dim:` columns."""
-        return self.plan.nodes[node_id].decision
+        return self.whole().plan.nodes[node_id].decision
+
+    def whole(self) -> Forecast:
+        """The same forecast with every key of every node in its plan."""
+        plan = self._whole(self.plan)
+        return Forecast(plan, self.warnings, self._pool_size, self._capacity, self._whole)
 
     def to_dict(self) -> dict[str, Any]:
         """The dry run as JSON-writable values."""

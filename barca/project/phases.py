@@ -62,8 +62,9 @@ def _steps(plan: Plan, nodes: list[NodeId]) -> list[NodeId]:
     """The id of each node, as often as it has keys."""
     steps: list[NodeId] = []
     for node_id in nodes:
-        keys = plan.nodes[node_id].keys
-        steps += [node_id] * (1 if keys is None else keys.height)
+        node_plan = plan.nodes[node_id]
+        keys = node_plan.keys
+        steps += [node_id] * (1 if keys is None else keys.height + node_plan.unchanged)
     return steps
 
 

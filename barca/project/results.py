@@ -12,14 +12,14 @@ from barca.graph import short_name
 from barca.partitions import display_keys, display_text, step_text
 from barca.plan.explain import call_count, summarise
 from barca.project.phases import phase_count, selection_report
-from barca.schemas import DIGEST, FORMAT, KEY, NEEDED, PATH, ROW_OFFSET, ROWS, SIZE_BYTES, STATE
+from barca.schemas import DIGEST, FORMAT, FRAGMENTS, KEY, NEEDED, PATH, ROW_OFFSET, ROWS, SIZE_BYTES, STATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from barca._typing import NodeId
     from barca.exec.report import NodeReport, RunReport
-    from barca.plan.inputs import NodePlan
+    from barca.plan.inputs import NodePlan, Plan
 
 LISTED_KEYS: Final = 1_000
 """Past so many keys, and without a selection, results list only the keys the run computed."""
@@ -40,11 +40,13 @@ class Result:
         names: Mapping[NodeId, str],
         read: Callable[[NodeId, pl.DataFrame], dict[str, Any]],
         root: str,
+        whole: Callable[[Plan], Plan],
     ) -> None:
         self._report = report
         self._names = names
         self._read = read
         self._root = root
+        self._whole = whole
         self.status = report.status
         self.run_id = report.run_id
         self.error = _error(report)
@@ -78,28 +80,34 @@ class Result:
     def value_of(self, node_id: NodeId) -> Any:
         """One target's value: as annotated, or a dict of display key to value in key order."""
         plan = self._report.plan.nodes[node_id]
-        held = self.held(node_id)
-        if plan.node.partitioned and held.height > LISTED_KEYS and not self._is_selected(node_id):
+        count = self._count(node_id)
+        if plan.node.partitioned and count > LISTED_KEYS and not self._is_selected(node_id):
             raise BarcaError(
-                f"`{short_name(node_id)}` has {held.height} keys, more than the {LISTED_KEYS} of a dict",
+                f"`{short_name(node_id)}` has {count} keys, more than the {LISTED_KEYS} of a dict",
                 code="too_many_keys",
                 node=node_id,
                 remediation="use barca.scan(...) for one lazy table over every key, or select keys with "
                 "partition={...}",
             )
-        values = self._read(node_id, held)
+        values = self._read(node_id, self.held(node_id))
         if not plan.node.partitioned:
             return values.get("")
         return {display_text(key): value for key, value in values.items()}
 
     def held(self, node_id: NodeId) -> pl.DataFrame:
         """`schemas.FRAGMENTS` and `dim:` columns of a target's keys that have a result, sorted by key."""
-        return self._held(node_id, self._report.nodes[node_id].fragments)
+        report = self._report.nodes[node_id]
+        if not report.plan.unchanged:
+            return _held(report.plan.decision, report.fragments)
+        decision = self._whole(self._report.plan).nodes[node_id].decision
+        stored = decision.select(list(FRAGMENTS)).drop_nulls(PATH)
+        looked_at = report.plan.decision.select(KEY)
+        return _held(decision, pl.concat([stored.join(looked_at, on=KEY, how="anti"), report.fragments]))
 
-    def _held(self, node_id: NodeId, fragments: pl.DataFrame) -> pl.DataFrame:
-        decision = self._report.nodes[node_id].plan.decision
-        keys = decision.select(KEY, *(name for name in decision.columns if name.startswith("dim:")))
-        return keys.join(fragments, on=KEY, how="inner").sort(KEY)
+    def _count(self, node_id: NodeId) -> int:
+        """Keys of a node that have a result."""
+        report = self._report.nodes[node_id]
+        return report.ran + report.cached
 
     def _is_selected(self, node_id: NodeId) -> bool:
         """Whether the run was asked for some of the node's keys by name."""
@@ -110,7 +118,7 @@ class Result:
         counts: Counter[str] = Counter()
         for report in self._report.nodes.values():
             counts["ran"] += report.ran
-            counts["cached"] += _cached(report)
+            counts["cached"] += report.cached
             counts["failed"] += report.failed.height
             counts["skipped"] += report.blocked.height
         return counts
@@ -167,14 +175,14 @@ class Result:
 
     def _output(self, node_id: NodeId, output: Literal["pointer", "value"]) -> Any:
         node_report = self._report.nodes[node_id]
-        total = node_report.fragments.height
+        total = self._count(node_id)
         if not node_report.plan.node.partitioned:
             return self._shown(node_id, self.held(node_id), output).get("")
         if total <= LISTED_KEYS or self._is_selected(node_id):
             return _displayed(self._shown(node_id, self.held(node_id), output))
         computed = node_report.plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
         fresh = node_report.fragments.join(computed.select(KEY), on=KEY, how="semi")
-        shown = self._held(node_id, fresh.bottom_k(LISTED_KEYS, by=KEY))
+        shown = _held(node_report.plan.decision, fresh.bottom_k(LISTED_KEYS, by=KEY))
         return {
             "_barca_partitions": {
                 "keys": total,
@@ -201,6 +209,11 @@ class Result:
         }
 
 
+def _held(decision: pl.DataFrame, fragments: pl.DataFrame) -> pl.DataFrame:
+    keys = decision.select(KEY, *(name for name in decision.columns if name.startswith("dim:")))
+    return keys.join(fragments, on=KEY, how="inner").sort(KEY)
+
+
 def _displayed(values: Mapping[str, Any]) -> dict[str, Any]:
     return {display_text(key): value for key, value in values.items()}
 
@@ -224,10 +237,6 @@ def _error(report: RunReport) -> BarcaError | None:
         remediation=f"`barca logs {report.run_id}` shows what it printed; "
         "the next run computes only what is missing",
     )
-
-
-def _cached(report: NodeReport) -> int:
-    return report.fragments.height - report.ran
 
 
 def _steps(report: NodeReport, others: Mapping[NodeId, NodeReport]) -> list[dict[str, Any]]:
@@ -257,8 +266,8 @@ def _status(report: NodeReport) -> str:
     if report.failed.height:
         return "failed"
     if report.ran == 0:
-        return "skipped" if report.blocked.height and not report.fragments.height else "cached"
-    return "partial" if _cached(report) or report.blocked.height else "ran"
+        return "skipped" if report.blocked.height and not report.cached else "cached"
+    return "partial" if report.cached or report.blocked.height else "ran"
 
 
 def _blocked(report: NodeReport, others: Mapping[NodeId, NodeReport]) -> list[dict[str, Any]]:

@@ -156,6 +156,8 @@ def _record(running: Running, world: World, plan: Plan, executor: Executor, cloc
         row = ended.row(report, elapsed, clock.now())
         writer.append("runs", row)
         writer.flush()
+        if report is not None and world.narrowing is not None and not report.plan.inputs.selection:
+            world.narrowing.note(report)
         remove_marker(markers, run_id)
         running.tell(events.RunFinished(run_id, row.item(0, STATUS), elapsed, counts_of(report)))
         _maintain(running)
@@ -187,7 +189,14 @@ def _ports(
         clock=clock,
         listener=running.tell,
         replan=replan,
-        make_work=WorkMaker(run_id, running.function, running.variables, engine, lambda: current[0]),
+        make_work=WorkMaker(
+            run_id,
+            running.function,
+            running.variables,
+            engine,
+            lambda: current[0],
+            lambda: world.whole(current[0]),
+        ),
         capacity=running.config.capacity,
         publications=Publications(
             SinkPorts(
@@ -248,7 +257,7 @@ def counts_of(report: RunReport | None) -> dict[str, int]:
     nodes = report.nodes.values() if report else ()
     return {
         "ran": sum(node.ran for node in nodes),
-        "cached": sum(node.fragments.height - node.ran for node in nodes),
+        "cached": sum(node.cached for node in nodes),
         "failed": sum(node.failed.height for node in nodes),
         "skipped": sum(node.blocked.height for node in nodes),
     }

@@ -9,9 +9,9 @@ import polars as pl
 
 from barca.graph import short_name
 from barca.partitions import display_keys
-from barca.plan.build import rows_of
 from barca.plan.explain import PREVIEW, changes, summarise
 from barca.plan.needs import runs
+from barca.plan.parts import rows_of
 from barca.project.blockage import Blockage
 from barca.project.forecast import why_counts
 from barca.schemas import (
@@ -22,6 +22,7 @@ from barca.schemas import (
     ERROR_MESSAGE,
     FORMAT,
     KEY,
+    NODE,
     ROWS,
     RUN_HASH,
     SIZE_BYTES,
@@ -32,7 +33,9 @@ from barca.schemas import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from barca._typing import NodeId
     from barca.plan.inputs import NodePlan, Plan
+    from barca.ports import LedgerReader
 
 NODE_STATES = ("cached", "stale", "never_run", "partial", "unknown", "always_runs", "blocked")
 """States of a node; `summary` counts each."""
@@ -45,11 +48,13 @@ class Status:
         plan: A forecast over the nodes.
         failures: Ledger rows of attempts that failed and that nothing later replaced:
             `node, key, run_hash, error_message`.
+        latest: Per node the row of `schemas.MATERIALIZATIONS` of its newest result.
     """
 
-    def __init__(self, plan: Plan, failures: pl.DataFrame) -> None:
+    def __init__(self, plan: Plan, failures: pl.DataFrame, latest: Mapping[NodeId, pl.DataFrame]) -> None:
         self.plan = plan
         self._blockage = Blockage(plan, failures)
+        self._latest = latest
 
     def __repr__(self) -> str:
         counts = self.to_dict()["summary"]
@@ -108,8 +113,8 @@ class Status:
             "partitioned": node.partitioned,
             "cache": self._cache(node_plan, rows),
             "partitions": self._partitions(node_plan) if node.partitioned else None,
-            "last_materialization": _last(rows),
-            "shape": _shape(node_plan),
+            "last_materialization": _last(self._latest[node.id]),
+            "shape": self._shape(node_plan),
             "inputs": [
                 {"parameter": edge.parameter, "source": edge.source, "mode": edge.mode} for edge in node.edges
             ],
@@ -144,6 +149,16 @@ class Status:
         names = changed.explode(empty_as_null=False).drop_nulls().unique().sort().to_list()
         return {"state": "partial" if partly else "stale" if rows.height else "never_run", "changed": names}
 
+    def _shape(self, node_plan: NodePlan) -> dict[str, Any] | None:
+        """Rows that the cached keys hold, where they are tables."""
+        if node_plan.state != "decided":
+            return None
+        tables = node_plan.decision.filter((pl.col(STATE) == "cached") & (pl.col(FORMAT) == "table"))
+        keys, rows = tables.height, int(tables.get_column(ROWS).sum())
+        if (unchanged := self.plan.inputs.unchanged.get(node_plan.node.id)) is not None:
+            keys, rows = keys + unchanged.table_keys, rows + unchanged.table_rows
+        return {"rows": rows, "keys": keys} if keys else None
+
     def _partitions(self, node_plan: NodePlan) -> dict[str, Any]:
         summary = summarise(node_plan)
         stale = node_plan.decision.filter(pl.col(STATE) == "stale") if summary.will_run else None
@@ -158,19 +173,26 @@ class Status:
         }
 
 
-def _shape(node_plan: NodePlan) -> dict[str, Any] | None:
-    """Rows that the cached keys hold, where they are tables."""
-    if node_plan.state != "decided" or ROWS not in node_plan.decision.columns:
-        return None
-    tables = node_plan.decision.filter((pl.col(STATE) == "cached") & (pl.col(FORMAT) == "table"))
-    return {"rows": int(tables.get_column(ROWS).sum()), "keys": tables.height} if tables.height else None
+def unresolved(reader: LedgerReader) -> pl.DataFrame:
+    """Failures that no success of the same run hash followed: `node, key, run_hash, status, error_message`.
+
+    The last per (node, key, run_hash).
+    """
+    identity = [NODE, KEY, RUN_HASH]
+    rows = reader.scan("materializations").select(*identity, STATUS, ERROR_MESSAGE)
+    failed = pl.col(STATUS) == "failed"
+    found = rows.filter(failed).collect(engine="in-memory")
+    if found.is_empty():
+        return found
+    keys = found.get_column(KEY).unique()
+    ended = rows.filter(pl.col(KEY).is_in(keys.implode())).collect(engine="in-memory")
+    return ended.unique(identity, keep="last", maintain_order=True).filter(failed)
 
 
 def _last(rows: pl.DataFrame) -> Mapping[str, Any] | None:
-    """The newest result of the node."""
     if rows.is_empty():
         return None
-    row = rows.row(rows.get_column(CREATED_AT).arg_max() or 0, named=True)
+    row = rows.row(0, named=True)
     return {
         "run_hash": row[RUN_HASH],
         "content_hash": row[DIGEST],

@@ -8,8 +8,8 @@ import polars as pl
 
 from barca.exec.queues import own_fragments, without_hashes
 from barca.model import InputBinding, Work
-from barca.plan.build import rows_of
-from barca.schemas import FORMAT, FRAGMENTS, KEY, VALUE, dimensions
+from barca.plan.parts import rows_of
+from barca.schemas import FORMAT, FRAGMENTS, KEY, PATH, VALUE, dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +30,7 @@ class WorkMaker:
         variables: Environment variables set around calls.
         engine: Collects returned LazyFrames of nodes that do not choose.
         plan: Gives the current plan.
+        whole: Gives it with every key.
     """
 
     def __init__(
@@ -39,12 +40,14 @@ class WorkMaker:
         variables: Mapping[str, str],
         engine: Engine,
         plan: Callable[[], Plan],
+        whole: Callable[[], Plan],
     ) -> None:
         self._run_id = run_id
         self._function = function
         self._variables = variables
         self._engine = engine
         self._plan = plan
+        self._whole = whole
         self._collected: dict[tuple[NodeId, str], pl.DataFrame] = {}
 
     def __call__(
@@ -99,10 +102,14 @@ class WorkMaker:
             place = (plan.node.id, edge.parameter)
             if place not in self._collected:
                 # in key order, not as declared: that order is no part of the run hash
+                fragments = held(edge.source)
+                if source.unchanged:
+                    source = self._whole().nodes[edge.source]
+                    fragments = source.decision.select(list(FRAGMENTS)).drop_nulls(PATH)
                 columns = source.decision.select(KEY, *dimensions(names))
-                self._collected[place] = columns.join(
-                    without_hashes(held(edge.source)), on=KEY, how="inner"
-                ).sort(KEY)
+                self._collected[place] = columns.join(without_hashes(fragments), on=KEY, how="inner").sort(
+                    KEY
+                )
             collected = self._collected[place]
             template = self._template(source) if collected.is_empty() else None
             return InputBinding(edge.parameter, edge.source, "collect", collected, names, template)

@@ -12,19 +12,21 @@ from barca.errors import DefinitionError
 from barca.io.keyed import keyed_as
 from barca.model import BatchesBy
 from barca.plan.batching import effective_batch
-from barca.plan.build import build_plan, rows_of, sources_to_load
+from barca.plan.build import build_plan, sources_to_load
 from barca.plan.inputs import PlanInputs
 from barca.plan.needs import packs_read
+from barca.plan.parts import rows_of
 from barca.schemas import KEY, MATERIALIZATIONS, NEEDED, PATH, RUN_HASH, STATE, dimension, empty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from barca._typing import NodeId
     from barca.graph import Graph, Node
     from barca.model import Definition, Fingerprint
     from barca.plan.inputs import BatchOverride, Plan
     from barca.ports import LedgerReader, PackStore
+    from barca.project.narrowing import Narrowing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,8 @@ class World:
         explicit: Declared keys per (node, dimension).
         variables: Environment variables set for this run, over the process's own.
         read_keyed: Reads a keyed fragment: store and its row, to a frame of `schemas.KEYED`.
+        narrowing: What an earlier run found out, by which keys that stay need not be planned; `None` plans
+            every key.
     """
 
     graph: Graph
@@ -71,11 +75,14 @@ class World:
     explicit: Mapping[tuple[NodeId, str], tuple[str, ...]]
     variables: Mapping[str, str]
     read_keyed: Callable[[PackStore, pl.DataFrame], pl.DataFrame]
+    narrowing: Narrowing | None = None
 
     def freeze(self, request: Request, *, predict: bool) -> PlanInputs:
         """The inputs of a plan for the request."""
         cone = self.graph.upstream(request.targets)
         nodes = [self.graph.nodes[node_id] for node_id in cone]
+        forced = request.selection or request.refresh or request.refresh_all
+        later = self.narrowing.look(self.graph, cone) if self.narrowing and not forced else set()
         return PlanInputs(
             graph=self.graph,
             targets=request.targets,
@@ -84,7 +91,7 @@ class World:
             explicit={
                 node.id: {name: self.explicit[node.id, name] for name in node.explicit} for node in nodes
             },
-            materialized=self.reader.materialized_many(cone),
+            materialized=self.reader.materialized_many(node_id for node_id in cone if node_id not in later),
             definitions=self.reader.scan("definitions").collect(engine="in-memory"),
             predict=predict,
             selection=request.selection,
@@ -150,15 +157,12 @@ class World:
             bad = set(
                 self.store.probe(sorted({path for row in sources.values() for path in row.get_column(PATH)}))
             )
-            keyed = {
-                node_id: self.read_keyed(self.store, row)
-                for node_id, row in sources.items()
-                if row.item(0, PATH) not in bad
-            }
             if bad - inputs.missing:
                 inputs = replace(inputs, missing=inputs.missing | bad)
-            if keyed:
-                return replace(inputs, keyed={**inputs.keyed, **keyed})
+            for node_id, row in sources.items():
+                inputs = self._load(node_id, row, replace(plan, inputs=inputs), bad)
+            if len(inputs.keyed) > len(plan.inputs.keyed):
+                return inputs
         waiting = [node_plan for node_plan in plan.nodes.values() if node_plan.needs_labels]
         if waiting:
             labels = {
@@ -171,6 +175,25 @@ class World:
             }
             return replace(inputs, labels={**inputs.labels, **labels})
         return None
+
+    def _load(self, source: NodeId, row: pl.DataFrame, plan: Plan, bad: Collection[str]) -> PlanInputs:
+        """The inputs with what a keyed source returned, or as much of it as may have changed."""
+        inputs = plan.inputs
+        readable = row.item(0, PATH) not in bad
+        if self.narrowing is not None and source in self.narrowing.groups:
+            if readable and (narrowed := self.narrowing.narrow(source, row, plan)) is not None:
+                return narrowed
+            rows = self.reader.materialized_many(node.id for node in self.narrowing.groups.pop(source))
+            inputs = replace(inputs, materialized={**inputs.materialized, **rows})
+        if not readable:
+            return inputs
+        return replace(inputs, keyed={**inputs.keyed, source: self.read_keyed(self.store, row)})
+
+    def whole(self, plan: Plan) -> Plan:
+        """A narrowed plan with every key; what it ran since is not known to it."""
+        if self.narrowing is None or not plan.inputs.unchanged:
+            return plan
+        return build_plan(self.narrowing.rest(plan))
 
     def replan(self, plan: Plan, settled: frozenset[NodeId], rows: Mapping[NodeId, pl.DataFrame]) -> Plan:
         """The plan again, with nodes that settled in this run and the rows they got."""

@@ -145,6 +145,30 @@ def test_several_nodes_are_read_together(ledger: Ledger):
         assert_frame_equal(frame, ledger.reader().materialized(node))
 
 
+def test_rows_of_some_keys(ledger: Ledger):
+    write(ledger, rows("a", ["k", "l"]), rows("a", ["l", "m"], "h2"), rows("b", ["k", "l"]))
+    wanted = {"a": pl.Series(["l", "none"]), "b": pl.Series([], dtype=pl.String)}
+    many = ledger.reader().materialized_many(["a", "b", "c"], wanted)
+    assert hashes(many["a"]) == [("l", "h1"), ("l", "h2")]
+    assert (many["b"].height, many["c"].height) == (0, 0)
+    assert hashes(ledger.reader().materialized_many(["a", "b"], {"a": pl.Series(["m"])})["b"]) == [
+        ("k", "h1"),
+        ("l", "h1"),
+    ], "all rows of a node that is not narrowed"
+
+
+def test_the_latest_result_is_the_one_committed_last(ledger: Ledger):
+    write(ledger, rows("a", ["k", "l"]), rows("b", ["k"]), rows("a", ["k"], "h2"))
+    write(ledger, rows("a", ["m"], status="failed"), rows("failing", ["k"], status="failed"))
+    latest = ledger.reader().latest(["a", "b", "failing", "none"])
+    assert {node: hashes(frame) for node, frame in latest.items()} == {
+        "a": [("k", "h2")],
+        "b": [("k", "h1")],
+        "failing": [],
+        "none": [],
+    }
+
+
 def test_a_reader_stays_at_its_version(ledger: Ledger):
     before = ledger.reader()
     write(ledger, rows("n", ["k"]))

@@ -46,6 +46,19 @@ def read(store: PackStore, *paths: str, schema: pl.Schema | None = None) -> pl.D
     return store.scan(paths, schema).collect(engine="in-memory")
 
 
+def test_stamps_change_when_a_pack_is_written_anew(store: PackStore):
+    put(store, "n/1.parquet")
+    put(store, "n/2.parquet")
+    before = store.stamps(["n/1.parquet", "n/2.parquet", "n/none.parquet"])
+    assert list(before) == ["n/1.parquet", "n/2.parquet"]
+    time.sleep(0.02)  # two writes of one size within a tick of the clock look alike
+    put(store, "n/2.parquet")
+    after = store.stamps(before)
+    assert after["n/1.parquet"] == before["n/1.parquet"] and after["n/2.parquet"] != before["n/2.parquet"]
+    store.remove(["n/1.parquet"])
+    assert list(store.stamps(before)) == ["n/2.parquet"]
+
+
 def test_a_pack_is_read_as_it_was_written(store: PackStore):
     size = put(store, "n/1.parquet")
     assert_frame_equal(read(store, "n/1.parquet"), FRAME)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -11,15 +11,16 @@ from barca.errors import LedgerError
 from barca.io.ledger.log import last_version
 from barca.io.ledger.tables import DataFile, data_files, delta_errors, open_table
 from barca.io.rows import PARTITION_COLUMNS, TABLE_ORDER, check_node, newest, successes
-from barca.schemas import LEDGER_TABLES, empty
+from barca.schemas import KEY, LEDGER_TABLES, empty
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from barca.ports import TableName
 
-_FILE = "barca file"
+_FILE: Final = "barca file"
+_ROWS: Final[TableName] = "materializations"
 
 
 class DeltaReader:
@@ -63,30 +64,50 @@ class DeltaReader:
         """
         return self.materialized_many([node])[node]
 
-    def materialized_many(self, nodes: Iterable[str]) -> dict[str, pl.DataFrame]:
-        """`materialized` of each node, read together."""
-        table: TableName = "materializations"
-        schema = LEDGER_TABLES[table]
-        files: dict[str, list[DataFile]] = {node: [] for node in nodes}
-        for node in files:
-            check_node(node)
-        for file in self._files(table):
-            if file.node in files:
-                files[file.node].append(file)
-        found = {node: held for node, held in files.items() if held}
-        scans = [
-            self._scan_files(table, held)
-            .filter(successes())
-            .with_columns(pl.lit(node).alias(PARTITION_COLUMNS[table]))
-            .select(list(schema))
-            for node, held in found.items()
-        ]
-        rows = dict.fromkeys(files, empty(schema))
+    def materialized_many(
+        self, nodes: Iterable[str], keys: Mapping[str, pl.Series] | None = None
+    ) -> dict[str, pl.DataFrame]:
+        """`materialized` of each node, read together; of the nodes in `keys`, only rows of those keys."""
+        wanted = keys or {}
+        rows = dict.fromkeys(nodes, empty(LEDGER_TABLES[_ROWS]))
+        asked = [node for node in rows if node not in wanted or wanted[node].len()]
+        found = self._files_of(asked) if asked else {}
+        scans = [self._results(node, files).filter(_among(wanted.get(node))) for node, files in found.items()]
         if scans:
-            with delta_errors(self._root / table, "read"):
+            with delta_errors(self._root / _ROWS, "read"):
                 frames = pl.collect_all(scans, engine="in-memory")
             rows |= {node: newest(frame) for node, frame in zip(found, frames, strict=True)}
         return rows
+
+    def latest(self, nodes: Iterable[str]) -> dict[str, pl.DataFrame]:
+        """Per node the successful row of `schemas.MATERIALIZATIONS` that was committed last; none, no row."""
+        rows = dict.fromkeys(nodes, empty(LEDGER_TABLES[_ROWS]))
+        for node, files in self._files_of(list(rows)).items():
+            for file in reversed(files):
+                with delta_errors(self._root / _ROWS, "read"):
+                    rows[node] = self._results(node, [file]).tail(1).collect(engine="in-memory")
+                if rows[node].height:
+                    break
+        return rows
+
+    def _files_of(self, nodes: Sequence[str]) -> dict[str, list[DataFile]]:
+        """Data files of the rows of each node that has any, older commits first."""
+        files: dict[str, list[DataFile]] = {node: [] for node in nodes}
+        for node in files:
+            check_node(node)
+        for file in self._files(_ROWS):
+            if file.node in files:
+                files[file.node].append(file)
+        return {node: held for node, held in files.items() if held}
+
+    def _results(self, node: str, files: Sequence[DataFile]) -> pl.LazyFrame:
+        """Successful rows of `schemas.MATERIALIZATIONS` of a node in data files of it."""
+        return (
+            self._scan_files(_ROWS, files)
+            .filter(successes())
+            .with_columns(pl.lit(node).alias(PARTITION_COLUMNS[_ROWS]))
+            .select(list(LEDGER_TABLES[_ROWS]))
+        )
 
     def _list_files(self, table: TableName) -> list[DataFile]:
         """The files of a table at the pinned version, each there and whole."""
@@ -124,3 +145,8 @@ class DeltaReader:
             glob=False,
             hive_partitioning=False,
         )
+
+
+def _among(keys: pl.Series | None) -> pl.Expr:
+    """Whether a row's key is one of these; true of each row where every key is wanted."""
+    return pl.lit(value=True) if keys is None else pl.col(KEY).is_in(keys.implode())

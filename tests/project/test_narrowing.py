@@ -1,0 +1,246 @@
+"""Planning only what may have changed is the same as planning everything, whatever happened before."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from barca.project import narrowing
+
+PIPELINE = """
+import json, pathlib
+import polars as pl
+from barca import asset, collect, partitions_from, sensor
+
+HERE = pathlib.Path(__file__).parent
+FACTOR = 1
+
+@sensor
+def versions() -> dict:
+    return json.loads((HERE / "versions.json").read_text())
+
+@asset
+def rate() -> int:
+    return 7
+
+@asset(partitions={"shop": partitions_from(versions)}, batch=3, inputs={"rate": rate})
+def cleaned(shop: list[str], versions: dict, rate: int) -> dict:
+    with open(HERE / "calls.txt", "a") as calls:
+        calls.writelines(f"cleaned {key}\\n" for key in shop)
+    failing = json.loads((HERE / "failing.json").read_text())
+    if any(key in failing for key in shop):
+        raise ValueError("failing")
+    return {key: pl.DataFrame({"value": [versions[key]] * (1 + len(versions[key]))}) for key in shop}
+
+@asset(partitions={"shop": partitions_from(cleaned)})
+def scored(shop: str, cleaned: pl.DataFrame) -> int:
+    with open(HERE / "calls.txt", "a") as calls:
+        calls.write(f"scored {shop}\\n")
+    return FACTOR * cleaned.height
+
+@asset(inputs={"scored": collect(scored)})
+def total(scored: list) -> int:
+    return sum(scored)
+"""
+
+KEYS = ["a", "b", "c=1", "d/é"]
+steps = st.one_of(
+    st.tuples(st.just("value"), st.sampled_from(KEYS), st.sampled_from(["x", "yy", "zzz"])),
+    st.tuples(st.just("remove"), st.sampled_from(KEYS)),
+    st.tuples(st.just("code"), st.sampled_from("123")),
+    st.tuples(st.just("rate"), st.sampled_from("78")),
+    st.tuples(st.just("fail"), st.sampled_from(KEYS)),
+    st.tuples(st.just("mend")),
+    st.tuples(st.just("lose"), st.integers(0, 50)),
+    st.tuples(st.just("select"), st.sampled_from(KEYS)),
+    st.tuples(st.just("refresh"), st.sampled_from(["cleaned", "scored"])),
+    st.tuples(st.just("target"), st.sampled_from(["cleaned", "scored", "total"])),
+)
+
+
+@pytest.fixture
+def every_node_is_large(monkeypatch):
+    monkeypatch.setattr(narrowing, "FEW_KEYS", 0)
+    monkeypatch.setattr(narrowing, "LARGE_SHARE", 1)
+
+
+class Scene:
+    """A project, what it should hold by now told in plain Python, and a hand that spoils things."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.values = {"a": "x", "b": "yy", "c=1": "x"}
+        self.failing: set[str] = set()
+        self.factor, self.rate = "1", "7"
+        self.target = "scored"
+        (root / "barca.toml").touch()
+        self.write()
+
+    def write(self) -> None:
+        text = PIPELINE.replace("FACTOR = 1", f"FACTOR = {self.factor}")
+        (self.root / "pipeline.py").write_text(text.replace("return 7", f"return {self.rate}"))
+        (self.root / "versions.json").write_text(json.dumps(self.values))
+        (self.root / "failing.json").write_text(json.dumps(sorted(self.failing)))
+        (self.root / "calls.txt").write_text("")
+
+    def project(self):
+        from barca import Project
+
+        return Project(self.root, executor="inline")
+
+    def without_notes(self, look):
+        notes = self.root / ".barca/ledger/materializations/_notes"
+        if not notes.exists():
+            return look()
+        notes.rename(self.root / "aside")
+        try:
+            return look()
+        finally:
+            (self.root / "aside").rename(notes)
+
+    def step(self, name: str, *arguments) -> None:
+        if name == "value":
+            self.values[arguments[0]] = arguments[1]
+        elif name == "remove" and len(self.values) > 1:
+            self.values.pop(arguments[0], None)
+        elif name == "code":
+            self.factor = arguments[0]
+        elif name == "rate":
+            self.rate = arguments[0]
+        elif name == "fail":
+            self.failing.add(arguments[0])
+        elif name == "mend":
+            self.failing.clear()
+        elif name == "lose":
+            packs = sorted((self.root / ".barca/artifacts").rglob("*.parquet"))
+            packs = [pack for pack in packs if "@versions" not in str(pack)]
+            if packs:
+                packs[arguments[0] % len(packs)].unlink()
+        elif name == "target":
+            self.target = arguments[0]
+        self.write()
+
+    def check(self) -> None:
+        """The forecast with notes is the one without; the run computes exactly what the latter says."""
+        look = lambda: (  # noqa: E731
+            self.project().plan(self.target).to_dict(),
+            self.project().status().to_dict(),
+        )
+        assert look() == self.without_notes(look)
+
+    def run(self, **options) -> None:
+        before = len((self.root / "calls.txt").read_text().splitlines())
+        whole = self.without_notes(lambda: self.copy_ran(**options))
+        result = self.project().get(self.target, **options)
+        ran = sorted((self.root / "calls.txt").read_text().splitlines()[before:])
+        document = result.to_dict()
+        mine = (ran, document["status"], document["steps_executed"], document["steps_cached"])
+        assert mine == whole, "what ran with notes, and without"
+        if document["status"] == "success" and self.target == "scored" and not options.get("partition"):
+            expected = {
+                f"shop={key}": int(self.factor) * (1 + len(value)) for key, value in self.values.items()
+            }
+            assert result.value == expected
+
+    def copy_ran(self, **options):
+        """What a run does in a copy of the project."""
+        with tempfile.TemporaryDirectory() as directory:
+            other = Path(directory, "copy")
+            shutil.copytree(self.root, other, ignore=shutil.ignore_patterns("aside"))
+            (other / "calls.txt").write_text("")
+            from barca import Project
+
+            document = Project(other, executor="inline").get(self.target, **options).to_dict()
+            ran = sorted((other / "calls.txt").read_text().splitlines())
+            return (ran, document["status"], document["steps_executed"], document["steps_cached"])
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(steps, min_size=1, max_size=8))
+def test_a_narrowed_run_is_a_whole_run(every_node_is_large, happened):
+    with tempfile.TemporaryDirectory() as directory:
+        scene = Scene(Path(directory))
+        scene.run()
+        for name, *arguments in happened:
+            scene.step(name, *arguments)
+            if name == "select" and arguments[0] in scene.values:
+                scene.run(partition={"shop": arguments[0]}) if scene.target != "total" else None
+            elif name == "refresh":
+                scene.run(refresh=arguments[0]) if scene.target != "cleaned" else None
+            scene.check()
+            scene.run()
+            scene.check()
+
+
+MANY = """
+import json, pathlib
+from barca import asset, partitions_from, sensor
+
+@sensor
+def versions() -> dict:
+    return json.loads(pathlib.Path(__file__).with_name("versions.json").read_text())
+
+@asset(partitions={"shop": partitions_from(versions)}, batch="all")
+def cleaned(shop: list[str], versions: dict) -> dict:
+    return {key: len(versions[key]) for key in shop}
+
+@asset(partitions={"shop": partitions_from(cleaned)}, batch="all")
+def scored(shop: list[str], cleaned: dict) -> dict:
+    return {key: {"length": cleaned[key]} for key in shop}
+"""
+
+
+def looked_at(result) -> dict[str, int]:
+    return {
+        node_id.rpartition(":")[2]: report.plan.decision.height
+        for node_id, report in result._report.nodes.items()
+        if report.plan.node.partitioned
+    }
+
+
+def many(project, count: int) -> dict[str, str]:
+    values = {f"s{number:06}": "v" for number in range(count)}
+    project.write("pipeline.py", MANY)
+    project.write("versions.json", json.dumps(values))
+    return values
+
+
+@pytest.mark.parametrize("count", [1_001, 3_000, 9_000])
+def test_only_what_may_have_changed_is_looked_at(project, count):
+    values = many(project, count)
+    assert looked_at(project.get("scored")) == {"cleaned": count, "scored": count}
+    assert looked_at(project.get("scored")) == {"cleaned": 0, "scored": 0}
+    project.write("versions.json", json.dumps(values | {"s000007": "other", "new": "v"}))
+    result = project.get("scored")
+    assert looked_at(result) == {"cleaned": 2, "scored": 2}
+    assert (result.steps_executed, result.steps_cached) == (1 + 4, 2 * (count - 1))
+    assert result.held("pipeline.py:scored").height == count + 1, "what a result holds is whole"
+    plan = project.open().plan("scored")
+    assert plan.plan.nodes["pipeline.py:scored"].decision.height == 0
+    assert plan.keys("pipeline.py:scored").height == count + 1
+    assert project.open().scan("scored").collect(engine="in-memory").height == count + 1
+    project.write("versions.json", json.dumps(values))
+    result = project.get("scored")
+    assert looked_at(result) == {"cleaned": 1, "scored": 1}, "the former value was computed before"
+    assert result.steps_executed == 1
+
+
+def test_few_keys_or_many_changes_are_planned_whole(project):
+    values = many(project, 1_000)
+    project.get("scored")
+    assert looked_at(project.get("scored")) == {"cleaned": 1_000, "scored": 1_000}
+    project.write("versions.json", json.dumps(values | {"new": "v"}))
+    project.get("scored")
+    assert looked_at(project.get("scored")) == {"cleaned": 0, "scored": 0}
+    changed = {
+        key: "other" if number % 3 == 0 else value for number, (key, value) in enumerate(values.items())
+    }
+    project.write("versions.json", json.dumps(changed))
+    assert looked_at(project.get("scored")) == {"cleaned": 1_000, "scored": 1_000}
