@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from barca.decorators import asset, sensor, sink, task
 from barca.errors import BarcaError
 from barca.model import Always, Failed, Manual, Schedule
-from barca.partitions import batches, batches_by, collect, partitions, partitions_from
+from barca.partitions import batches, batches_auto, batches_by, collect, partitions, partitions_from
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +40,7 @@ __all__ = [
     "Schedule",
     "asset",
     "batches",
+    "batches_auto",
     "batches_by",
     "collect",
     "get",
@@ -50,6 +51,7 @@ __all__ = [
     "scan",
     "sensor",
     "sink",
+    "stats",
     "status",
     "task",
 ]
@@ -127,6 +129,25 @@ def status(target: Any = None, *files: str | Path, **options: Any) -> Any:
     from barca import project
 
     return project.status(target, *files, **options)
+
+
+def stats(target: Any, *files: str | Path, **options: Any) -> dict[str, Any]:
+    """What the calls of a node took, by their size, and the `batch=` that this suggests.
+
+    Args:
+        target: A name, a node id or a decorated function.
+        *files: As for `get`.
+        **options: `target_seconds` and `max_memory`, as of `batches_auto`; `env`.
+
+    Returns:
+        What `barca stats NODE --json` prints.
+
+    Raises:
+        BarcaError: The target does not exist.
+    """
+    from barca import project
+
+    return project.stats(target, *files, **options)
 
 
 def plan_target(target: Any = None, *files: str | Path, **options: Any) -> Any:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar
 
-from barca.records import Record, replace
+from barca.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     import polars as pl
@@ -142,7 +142,19 @@ class BatchesBy(Record):
     max_size: int | None = None
 
 
-BatchSpec: TypeAlias = "int | Literal['all'] | Batches | BatchesBy"
+class BatchesAuto(Record):
+    """How many keys a call takes follows from the time and memory that earlier calls took.
+
+    Attributes:
+        target_seconds: A call shall take no longer.
+        max_memory: Bytes that its worker may take up; `None` is a share of half the machine's memory.
+    """
+
+    target_seconds: float = 30.0
+    max_memory: int | None = None
+
+
+BatchSpec: TypeAlias = "int | Literal['all'] | Batches | BatchesBy | BatchesAuto"
 InputRef: TypeAlias = "Definition[..., Any] | NodeId | Collect"
 
 
@@ -382,8 +394,3 @@ class WorkerDied(Record, kw_only=True):
     begun: tuple[str, ...] | None
     elapsed_seconds: float
     finished: WorkResult | None = None
-
-
-def with_sinks(definition: Definition[P, R_co], sinks: Iterable[SinkSpec]) -> Definition[P, R_co]:
-    """A copy of the definition that also publishes to `sinks`."""
-    return replace(definition, sinks=(*sinks, *definition.sinks))

@@ -10,7 +10,16 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from barca.errors import DefinitionError
-from barca.model import Batches, BatchesBy, Collect, Deferred, Definition, Partitions, PartitionsFrom
+from barca.model import (
+    Batches,
+    BatchesAuto,
+    BatchesBy,
+    Collect,
+    Deferred,
+    Definition,
+    Partitions,
+    PartitionsFrom,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -254,6 +263,53 @@ def batches_by(label: Callable[[Any], str | int], *, max_size: int | None = None
             f"batches_by(max_size=...) is a positive integer, not `{max_size!r}`", code="batch"
         )
     return BatchesBy(label, max_size)
+
+
+_UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?b)\s*", re.IGNORECASE)
+
+
+def batches_auto(*, target_seconds: float = 30.0, max_memory: int | str | None = None) -> BatchesAuto:
+    """Calls as large as time and memory allow: `batches_auto(target_seconds=60, max_memory="2GB")`.
+
+    How many keys that are is foretold from the calls before. The first calls are small; each next one may
+    be four times as large as the largest that was measured. `batch="auto"` is `batches_auto()`.
+
+    Args:
+        target_seconds: A call shall take no longer.
+        max_memory: What a call's worker may take up: bytes, or a text such as `"500MB"` or `"2GiB"`. By
+            default the workers share half of the machine's memory.
+
+    Raises:
+        DefinitionError: No positive number of seconds, or no size.
+    """
+    number = isinstance(target_seconds, int | float) and not isinstance(target_seconds, bool)
+    if not number or not 0 < target_seconds < float("inf"):
+        raise DefinitionError(
+            f"batches_auto(target_seconds=...) is a positive number of seconds, not `{target_seconds!r}`",
+            code="batch",
+            remediation="write e.g. batches_auto(target_seconds=60)",
+        )
+    return BatchesAuto(float(target_seconds), None if max_memory is None else parse_size(max_memory))
+
+
+def parse_size(value: int | str) -> int:
+    """A size in bytes: a positive integer, or a text such as `500MB` or `2GiB`.
+
+    Raises:
+        DefinitionError: It is none.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if found is None or not (size := int(float(found[1]) * _UNITS[found[2].lower()])):
+        raise DefinitionError(
+            f"a size is a positive number of bytes or a text like `500MB`, not `{value!r}`",
+            code="batch",
+            remediation="units are KB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (of 1024)",
+        )
+    return size
 
 
 def display_keys(keys: Iterable[str]) -> list[str]:

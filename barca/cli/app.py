@@ -36,6 +36,7 @@ app.command("diff", cls=Command)(inspecting.diff)
 app.command("doctor", cls=Command)(inspecting.doctor)
 app.command("history", cls=Command)(looking_back.history)
 app.command("logs", cls=Command)(looking_back.logs)
+app.command("stats", cls=Command)(looking_back.stats)
 app.command("docs", cls=Command)(about.docs)
 app.command("version", cls=Command)(about.version)
 

@@ -15,7 +15,7 @@ PARTITION_HINT = (
     'write --partition retailer=r1,r2 (repeatable), or --partition \'{"retailer": ["r1", "r2"]}\' '
     "for values with commas or several dimensions"
 )
-BATCH_HINT = "write --batch all, --batch 20, --batch none, or --batch scored=20 for one node (repeatable)"
+BATCH_HINT = "write --batch all, auto, none or a number like 20; --batch scored=20 for one node (repeatable)"
 
 
 def is_file(word: str) -> bool:
@@ -125,14 +125,16 @@ def _bad_partition(text: str, problem: str) -> SelectionError:
 # --- batch= -----------------------------------------------------------------------------------------
 
 
-def parse_batch(texts: Sequence[str]) -> int | str | dict[str, int | str] | None:
-    """`"all"`, `"none"`, a size, or node to one of them, from every `--batch`; `None` when there is none.
+def parse_batch(texts: Sequence[str]) -> int | str | dict[str | None, int | str] | None:
+    """A size, `"all"`, `"none"`, `"auto"`, or node to one of them, from every `--batch`; `None` without any.
+
+    Beside values for nodes, the one for every other node stands under `None`.
 
     Raises:
-        UsageError: Another value, a value twice, or a value for all nodes beside values for some.
+        UsageError: Another value, or a value twice.
     """
     general: list[int | str] = []
-    by_node: dict[str, int | str] = {}
+    by_node: dict[str | None, int | str] = {}
     for text in texts:
         node, equals, value = text.rpartition("=")
         if equals:
@@ -141,23 +143,25 @@ def parse_batch(texts: Sequence[str]) -> int | str | dict[str, int | str] | None
             by_node[node] = _grouping(text, value)
         else:
             general.append(_grouping(text, value))
-    if len(general) > 1 or (general and by_node):
+    if len(general) > 1:
         raise UsageError(
-            "--batch takes one value for every node, or one for each node named, not both",
+            "--batch takes one value for every node, beside one for each node named",
             code="batch",
             remediation=BATCH_HINT,
         )
+    if general and by_node:
+        return {None: general[0], **by_node}
     return general[0] if general else (by_node or None)
 
 
 def _grouping(text: str, value: str) -> int | str:
     value = value.strip()
-    if value in ("all", "none"):
+    if value in ("all", "none", "auto"):
         return value
     if value.isascii() and value.isdigit() and int(value) > 0:
         return int(value)
     raise UsageError(
-        f"--batch `{text}`: `{value}` is not all, none or a positive integer",
+        f"--batch `{text}`: `{value}` is not all, none, auto or a positive integer",
         code="batch",
         remediation=BATCH_HINT,
     )
@@ -207,3 +211,18 @@ def several_of(option: str, text: str | None, valid: Collection[str]) -> list[st
 def pick(document: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
     """The fields of a document that were asked for, in that order; those it does not have are left out."""
     return {name: document[name] for name in fields if name in document}
+
+
+def seconds(option: str, given: str) -> float:
+    """A positive number of seconds.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        value = float(given)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise UsageError(f"{option} takes a positive number of seconds, not `{given}`", code="number")
+    return value

@@ -1,4 +1,4 @@
-"""`barca history` and `barca logs`: what was run, and what steps printed."""
+"""`barca history`, `barca logs` and `barca stats`: what was run, what steps printed, what calls took."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from barca.cli import options as opt
-from barca.cli.arguments import one_of, whole_number
+from barca.cli.arguments import one_of, seconds, split_positionals, whole_number
 from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view, terminal_width, write
 from barca.cli.session import open_project, stdout_kept
 from barca.errors import UsageError
@@ -86,3 +86,39 @@ def logs(
     emit_lines(log_lines(lines))
     if not lines:
         write(sys.stderr, "no lines\n")
+
+
+def stats(
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="NODE FILES", help="A node's name or id, then project files or directories."),
+    ],
+    target_seconds: Annotated[
+        str | None,
+        typer.Option("--target-seconds", metavar="S", help="What a call shall take at most (default: 30)."),
+    ] = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            "--max-memory", metavar="SIZE", help="What its worker may take up, e.g. 2GB (default: its share)."
+        ),
+    ] = None,
+    as_json: opt.Json = False,
+    pretty: opt.Pretty = False,
+) -> None:
+    """Show what a node's calls took by size, and the batch= that they suggest."""
+    mode = choose_mode(as_json=as_json, pretty=pretty)
+    targets, paths = split_positionals(words)
+    if targets is None or len(targets) != 1:
+        raise UsageError("stats takes one node", code="target", remediation="write e.g. `barca stats scored`")
+    limits: dict[str, Any] = {"max_memory": max_memory} if max_memory else {}
+    if target_seconds:
+        limits["target_seconds"] = seconds("--target-seconds", target_seconds)
+    with stdout_kept():
+        found = open_project(paths).stats(targets[0], **limits)
+    if mode == "json":
+        emit_json(found)
+        return
+    from barca.render.records import stats_view
+
+    emit_view(stats_view(found, terminal_width()))

@@ -45,7 +45,7 @@ Batch = Annotated[
     typer.Option(
         "--batch",
         metavar="V|NODE=V",
-        help="Keys per call: all, none or a number; NODE=V for one node (repeatable).",
+        help="Keys per call: all, none, auto or a number; NODE=V for one node (repeatable).",
         show_default=False,
     ),
 ]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from barca.decorators.arguments import check_arguments, check_sink, check_sinks
 from barca.errors import DefinitionError
-from barca.model import Definition, Place, SinkSpec, with_sinks
+from barca.model import Definition, Place, SinkSpec
+from barca.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -235,7 +236,7 @@ def _publish(function: Any, spec: SinkSpec, here: Place) -> Any:
     if isinstance(function, Definition):
         if function.kind != "asset":
             raise _sink_misplaced(f"the {function.kind} `{function.function.__qualname__}`", here)
-        sunk: Definition[..., Any] = with_sinks(function, (spec,))
+        sunk: Definition[..., Any] = replace(function, sinks=(spec, *function.sinks))
         check_sinks(sunk, here)
         return sunk
     if not callable(function) or isinstance(function, type):

@@ -11,6 +11,7 @@ from barca.errors import DefinitionError, did_you_mean
 from barca.model import (
     Always,
     Batches,
+    BatchesAuto,
     BatchesBy,
     Collect,
     Definition,
@@ -270,7 +271,9 @@ def _partitions(value: Any) -> dict[str, Any]:
 
 
 def _batch(value: Any) -> Any:
-    fits = isinstance(value, Batches | BatchesBy) or value == "all"
+    if isinstance(value, str) and value == "auto":
+        return BatchesAuto()
+    fits = isinstance(value, Batches | BatchesBy | BatchesAuto) or (isinstance(value, str) and value == "all")
     if fits or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
         return value
     fix = None
@@ -280,7 +283,11 @@ def _batch(value: Any) -> Any:
         fix = "for groups by label write batches_by(function)"
     elif value == "none":
         fix = 'leave batch= out for one key per call; "none" is for a run\'s --batch'
-    raise _Unfit('a positive whole number, "all", batches(...) or batches_by(...)', value, fix)
+    raise _Unfit(
+        'a positive whole number, "all", "auto", batches(...), batches_by(...) or batches_auto(...)',
+        value,
+        fix,
+    )
 
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {

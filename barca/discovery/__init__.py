@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from barca.discovery.broken import broken_file
 from barca.discovery.files import find_files
-from barca.discovery.keys import evaluate_partitions
+from barca.discovery.keys import evaluate_groups, evaluate_partitions
 from barca.discovery.loader import Importer, refuse_nested
 from barca.discovery.nodes import (
     Owners,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from barca._typing import NodeId
 
-__all__ = ["discover", "evaluate_partitions", "function_ref", "graph_of", "load_function"]
+__all__ = ["discover", "evaluate_groups", "evaluate_partitions", "function_ref", "graph_of", "load_function"]
 
 
 def discover(root: Path, files: Sequence[Path | str] = ()) -> Graph:

@@ -13,6 +13,7 @@ from barca.graph import BrokenFile
 
 if TYPE_CHECKING:
     from barca._typing import NodeId
+    from barca.graph import Node
     from barca.model import Deferred
 
 
@@ -26,13 +27,24 @@ def broken_file(root: Path, file: Path, error: BaseException) -> BrokenFile:
     return BrokenFile(shown, nodes, describe(error, root), user_traceback(error))
 
 
-def broken_expression(node_id: NodeId, expression: Deferred, error: BaseException) -> BrokenFile:
-    """A node whose expression in `partitions(...)` raised, or gave something else than keys."""
+def broken_node(node: Node, error: BaseException) -> BrokenFile:
+    """A node whose declaration turned out to be wrong after its file was read."""
+    path, own = node.definition.file, node.id.rpartition(":")[0]
+    root = Path(path.removesuffix(own)) if own and path.endswith(f"/{own}") else Path("/")
+    shown = own if root != Path("/") else path
+    trace = error.traceback if isinstance(error, BarcaError) and error.traceback else user_traceback(error)
+    return BrokenFile(shown, (node.id,), describe(error, root), trace)
+
+
+def broken_expression(
+    node_id: NodeId, expression: Deferred, error: BaseException, helper: str = "partitions"
+) -> BrokenFile:
+    """A node whose expression in `partitions(...)`, or another helper, raised or gave something unfit."""
     path, own = expression.file, node_id.rpartition(":")[0]
     # a node with a name= does not say where it is
     root = Path(path.removesuffix(own)) if own and path.endswith(f"/{own}") else Path("/")
     shown = own if root != Path("/") else path
-    where = f"partitions({expression.source}) at {shown}:{expression.line}"
+    where = f"{helper}({expression.source}) at {shown}:{expression.line}"
     return BrokenFile(shown, (node_id,), f"{describe(error, root)}\nin {where}", user_traceback(error))
 
 

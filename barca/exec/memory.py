@@ -1,7 +1,8 @@
-"""Peak resident memory of a stretch of work in this process."""
+"""Memory: the peak of a stretch of work in this process, and what the machine has."""
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,19 @@ from typing import Final
 _CLEAR: Final = Path("/proc/self/clear_refs")
 _STATUS: Final = Path("/proc/self/status")
 _RESET_PEAK: Final = "5"
+
+
+_CGROUP: Final = Path("/sys/fs/cgroup/memory.max")
+
+
+def total_memory() -> int | None:
+    """Bytes of memory that the machine, or the container, has; `None` where the platform does not tell."""
+    found = []
+    with suppress(OSError, ValueError, AttributeError):
+        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    with suppress(OSError, ValueError):
+        found.append(int(_CGROUP.read_text()))
+    return min(found, default=None)
 
 
 def reset_peak() -> None:

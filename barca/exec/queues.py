@@ -30,12 +30,6 @@ if TYPE_CHECKING:
     from barca._typing import NodeId
     from barca.plan.inputs import NodePlan
 
-BUDGET_SECONDS: Final = 0.5
-"""A chunk of one-key calls hands back what it has not begun after so long."""
-
-CHUNK_KEYS: Final = 20_000
-"""At most so many one-key calls travel together."""
-
 _WAITS: Final = "waits"
 
 _STEPS: Final = 32
@@ -85,23 +79,35 @@ class Ready:
             inputs={name: frame.slice(offset, length) for name, frame in self.inputs.items()},
         )
 
+    def joined(self, other: Ready) -> Ready:
+        """Both in one, of the same attempt."""
+        return replace(
+            self,
+            keys=pl.concat([self.keys, other.keys]),
+            inputs={name: pl.concat([frame, other.inputs[name]]) for name, frame in self.inputs.items()},
+        )
+
 
 class NodeQueue:
     """One node of a run.
 
     Attributes:
         plan: Its plan.
+        reads_by_key: Nodes of whose keys it reads the same key.
         gates: Nodes that must be finished whole before any key starts.
         ready: What may start.
         remaining: Keys that run and have not ended.
         succeeded, failed, blocked: Keys that ended so, in this run.
         in_flight: Works that run now.
+        calls: Works that ended.
         elapsed_seconds: Of the works that ended, summed.
+        sizing: What sizes of batched calls follow from; `None` where they are planned.
         seconds_per_key: Of the function in the last chunk of one-key calls, or `None` before the first.
     """
 
     def __init__(self, plan: NodePlan) -> None:
         self.plan = plan
+        self.reads_by_key = {edge.source for edge in plan.node.edges if edge.mode == "same_key"}
         running = plan.decision.join(plan.calls.select(KEY, CALL), on=KEY, how="inner", maintain_order="left")
         columns = [KEY, ORDINAL, RUN_HASH, CALL, INPUT_HASHES, *dimensions(plan.node.dimensions)]
         self.waiting = running.select(*columns, pl.lit(0, pl.Int64).alias(_WAITS))
@@ -112,10 +118,12 @@ class NodeQueue:
         self.succeeded = 0
         self.failed = empty(pl.Schema({KEY: pl.String}))
         self.blocked = plan.decision.filter(pl.col(STATE) == "blocked").select(KEY)
+        self.sizing = plan.sizing
         self._sources: dict[NodeId, NodeQueue] = {}
         self._released: list[pl.DataFrame] = []
         self._unseen = 0
         self.in_flight = 0
+        self.calls = 0
         self.elapsed_seconds = 0.0
         self.seconds_per_key: float | None = None
         self._fragments = [
@@ -128,6 +136,11 @@ class NodeQueue:
     def batched(self) -> bool:
         """Whether the function takes lists of keys."""
         return self.plan.node.definition.batch is not None
+
+    @property
+    def _cut_here(self) -> bool:
+        """Whether keys are released one by one, and cut into works when these start."""
+        return not self.batched or self.sizing is not None
 
     @property
     def finished(self) -> bool:
@@ -215,7 +228,7 @@ class NodeQueue:
         if free.is_empty():
             return
         ready = Ready(free.drop(_WAITS), inputs=self._inputs(free))
-        if not self.batched:
+        if self._cut_here:
             self.ready.append(ready)
             return
         runs = free.select(pl.col(CALL).rle_id()).to_series().rle().struct.field("len").to_list()
@@ -224,7 +237,7 @@ class NodeQueue:
 
     def _split_free(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """What waits for nothing any more, call by call, and the rest."""
-        if not self.batched:
+        if self._cut_here:
             free = pl.col(_WAITS) <= 0
             return self.waiting.filter(free), self.waiting.filter(~free)
         first, waits = pl.col(ORDINAL).min().over(CALL), pl.col(_WAITS).max().over(CALL)
@@ -239,23 +252,17 @@ class NodeQueue:
             for node_id, source in self._sources.items()
         }
 
-    def take(self, workers: int) -> Ready:
-        """The next keys to start: a batched call, or one-key calls, a worker's share of them."""
-        size = self._chunk(workers)
+    def take(self, size: int) -> Ready:
+        """The next keys to start: a batched call as it was planned, or at most `size` keys."""
         head = self.ready.popleft()
-        if self.batched or head.keys.height <= size:
+        if not self._cut_here or (self.batched and head.parent is not None):
+            return head
+        while self.batched and head.keys.height < size and self.ready and self.ready[0].parent is None:
+            head = head.joined(self.ready.popleft())
+        if head.keys.height <= size:
             return head
         self.ready.appendleft(head.slice(size))
         return head.slice(0, size)
-
-    def _chunk(self, workers: int) -> int:
-        """How many one-key calls to send: an even share, and about as many as the budget allows."""
-        waiting = sum(entry.keys.height for entry in self.ready)
-        share = -(-waiting // workers)
-        if self.seconds_per_key is None:
-            return max(1, min(share, 256))
-        affordable = int(BUDGET_SECONDS / max(self.seconds_per_key, 1e-6))
-        return max(1, min(share, affordable, CHUNK_KEYS))
 
     def add(self, keys: Iterable[Ready], *, first: bool = False) -> None:
         """Queue keys again."""

@@ -21,6 +21,7 @@ class NodeReport:
 
     Attributes:
         plan: Its plan.
+        calls: Works that ended, those that failed among them.
         ran: Keys that ran and have a result.
         elapsed_seconds: Time its calls took, summed.
         failed: `key` of the keys that ran and failed.
@@ -31,6 +32,7 @@ class NodeReport:
     """
 
     plan: NodePlan
+    calls: int
     ran: int
     elapsed_seconds: float
     failed: pl.DataFrame
@@ -48,6 +50,7 @@ def node_report(queue: NodeQueue, skipped: tuple[str, str] | None) -> NodeReport
     """How the node of a queue ended."""
     return NodeReport(
         plan=queue.plan,
+        calls=queue.calls,
         ran=queue.succeeded,
         elapsed_seconds=queue.elapsed_seconds,
         failed=queue.failed,

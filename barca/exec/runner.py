@@ -15,8 +15,9 @@ from barca.exec.attempts import died_on, next_attempt
 from barca.exec.journal import Journal
 from barca.exec.outcomes import death_rows, success_rows
 from barca.exec.publishing import refused_rows
-from barca.exec.queues import BUDGET_SECONDS, NodeQueue, Ready
+from barca.exec.queues import NodeQueue, Ready
 from barca.exec.report import RunReport, node_report
+from barca.exec.sizes import BUDGET_SECONDS, keys_of_next, learn
 from barca.model import WorkerDied
 from barca.schemas import ELAPSED_SECONDS, KEY, STATUS
 
@@ -188,7 +189,7 @@ class Runner:
         for queue in reversed(list(self._queues.values())):
             weight = queue.plan.node.definition.weight
             while queue.ready and self._free(weight):
-                self._submit(queue, queue.take(self._ports.executor.workers), weight)
+                self._submit(queue, queue.take(keys_of_next(queue, self._ports.executor.workers)), weight)
 
     def _running(self) -> int:
         return sum(queue.in_flight for queue in self._queues.values())
@@ -235,6 +236,7 @@ class Runner:
     def _ended(self, work: Work, result: WorkResult | WorkerDied) -> None:
         queue = self._queues[work.node]
         queue.in_flight -= 1
+        queue.calls += 1
         self._weight -= queue.plan.node.definition.weight
         queue.elapsed_seconds += result.elapsed_seconds
         if isinstance(result, WorkerDied):
@@ -250,6 +252,8 @@ class Runner:
             self._hand_back(queue, work, result.outcomes)
         whole = (result.outcomes.get_column(STATUS) == "success").all()
         self._journal.called(work, result, "success" if whole else "failed", result.elapsed_seconds)
+        if whole:
+            learn(queue, work, result)
         self._take(queue, work, result)
 
     def _died(self, queue: NodeQueue, work: Work, death: WorkerDied) -> None:
@@ -295,7 +299,7 @@ class Runner:
             return
         self._journal.succeeded(queue.plan, self._plan.inputs, work, outcomes, fragments)
         queue.succeed(fragments)
-        for reader in self._readers(queue.plan.node.id, "same_key"):
+        for reader in self._readers(queue.plan.node.id):
             reader.release(fragments)
             reader.promote(at_once=False)
 
@@ -312,19 +316,16 @@ class Runner:
 
     def _block_readers(self, node_id: NodeId, keys: pl.DataFrame) -> None:
         """Keys without a result block the same keys of what reads them, down the chain."""
-        for reader in self._readers(node_id, "same_key"):
+        for reader in self._readers(node_id):
             if (hit := reader.block(keys)).height:
                 self._block_readers(reader.plan.node.id, hit)
                 reader.promote()
                 if reader.finished:
                     self._finish(reader)
 
-    def _readers(self, node_id: NodeId, mode: str) -> list[NodeQueue]:
-        return [
-            queue
-            for queue in self._queues.values()
-            if any(edge.source == node_id and edge.mode == mode for edge in queue.plan.node.edges)
-        ]
+    def _readers(self, node_id: NodeId) -> list[NodeQueue]:
+        """What reads a node key for key."""
+        return [queue for queue in self._queues.values() if node_id in queue.reads_by_key]
 
     def _finish(self, queue: NodeQueue) -> None:
         """A node has ended: open the gates behind it, or skip what reads it whole."""

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from barca.errors import UsageError
-from barca.model import Batches, BatchesBy, Deferred
-from barca.partitions import normalise_groups
-from barca.schemas import CALL, KEY, ORDINAL, dimension
+from barca.errors import DefinitionError
+from barca.model import Batches, BatchesAuto, BatchesBy, Deferred
+from barca.partitions import display_text
+from barca.plan.sizing import growing_calls
+from barca.schemas import CALL, CALLS, KEY, ORDINAL, dimension, empty
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from barca.graph import Node
     from barca.model import BatchSpec
     from barca.plan.inputs import BatchOverride
+    from barca.plan.sizing import Size
 
 _GROUP = "group"
 
@@ -33,6 +35,8 @@ def effective_batch(node: Node, override: Mapping[NodeId | None, BatchOverride])
     chosen = override.get(node.id, override.get(None))
     if chosen is None:
         return declared
+    if chosen == "auto":
+        return declared if isinstance(declared, BatchesAuto) else BatchesAuto()
     return 1 if chosen == "none" else chosen
 
 
@@ -45,11 +49,22 @@ def grouping_text(batch: BatchSpec | None) -> str | None:
     if isinstance(batch, BatchesBy):
         size = f", max_size={batch.max_size}" if batch.max_size else ""
         return f"batches_by({getattr(batch.label, '__name__', 'label')}{size})"
+    if isinstance(batch, BatchesAuto):
+        return "batch=auto" if batch == BatchesAuto() else _auto_text(batch)
     return f"batch={batch}"
 
 
+def _auto_text(batch: BatchesAuto) -> str:
+    memory = f", max_memory={batch.max_memory}" if batch.max_memory else ""
+    return f"batches_auto(target_seconds={batch.target_seconds:g}{memory})"
+
+
 def calls(
-    running: pl.DataFrame, node: Node, batch: BatchSpec | None, labels: pl.DataFrame | None
+    running: pl.DataFrame,
+    node: Node,
+    batch: BatchSpec | None,
+    labels: pl.DataFrame | None,
+    size: Size | None = None,
 ) -> pl.DataFrame:
     """The keys that run, with the call each is in.
 
@@ -58,27 +73,34 @@ def calls(
         node: The node.
         batch: How to group; `None` makes each key its own call, which has no name.
         labels: For `batches_by`, frame `key, label`.
+        size: For `batches_auto`, of the first call; the run cuts the calls as they turn out.
 
     Returns:
         `schemas.CALLS`: calls in the order of their first key, keys in declared order inside each.
 
     Raises:
-        UsageError: A key is in no group of `batches(..., strict=True)`.
+        DefinitionError: A key is in no group of `batches(..., strict=True)`.
     """
+    if running.is_empty():
+        return empty(CALLS)
     keys = running.sort(ORDINAL)
     if batch is None:
         return keys.select(pl.lit(None, pl.String).alias(CALL), KEY, ORDINAL)
     if batch == "all":
-        grouped, size = keys.with_columns(pl.lit("").alias(_GROUP)), None
+        grouped, per_call = keys.with_columns(pl.lit("").alias(_GROUP)), None
     elif isinstance(batch, Batches):
-        grouped, size = _named_groups(keys, node, batch), None
+        grouped, per_call = _named_groups(keys, node, batch), None
+    elif isinstance(batch, BatchesAuto):
+        assert size is not None
+        grouped = keys.with_columns(_growing(size, keys.height).cast(pl.String).alias(_GROUP))
+        per_call = None
     elif isinstance(batch, BatchesBy):
         assert labels is not None
         column = labels.rename({"label": _GROUP})
-        grouped, size = keys.join(column, on=KEY, how="left", maintain_order="left"), batch.max_size
+        grouped, per_call = keys.join(column, on=KEY, how="left", maintain_order="left"), batch.max_size
     else:
-        grouped, size = keys.with_columns(pl.lit("").alias(_GROUP)), int(batch)
-    chunk = pl.int_range(pl.len()).over(_GROUP) // size if size else pl.lit(0, pl.Int64)
+        grouped, per_call = keys.with_columns(pl.lit("").alias(_GROUP)), int(batch)
+    chunk = pl.int_range(pl.len()).over(_GROUP) // per_call if per_call else pl.lit(0, pl.Int64)
     numbered = grouped.with_columns(chunk.alias("chunk"))
     first = pl.col(ORDINAL).min().over(_GROUP, "chunk")
     return (
@@ -90,8 +112,17 @@ def calls(
     )
 
 
+def _growing(size: Size, keys: int) -> pl.Expr:
+    """The number of the call of each key, by position."""
+    starts, each = growing_calls(size, keys)
+    position = pl.int_range(pl.len())
+    early = pl.lit(pl.Series(starts)).search_sorted(position, side="right").cast(pl.Int64) - 1
+    late = (position - starts[-1]) // each + len(starts) - 1
+    return pl.when(position < starts[-1]).then(early).otherwise(late)
+
+
 def _named_groups(keys: pl.DataFrame, node: Node, batch: Batches) -> pl.DataFrame:
-    groups = normalise_groups(batch.groups.evaluate()) if isinstance(batch.groups, Deferred) else batch.groups
+    groups = () if isinstance(batch.groups, Deferred) else batch.groups
     members = [
         {**_values(node, key), _GROUP: f"g{index}"} for index, group in enumerate(groups) for key in group
     ]
@@ -102,10 +133,13 @@ def _named_groups(keys: pl.DataFrame, node: Node, batch: Batches) -> pl.DataFram
     )
     alone = grouped.filter(pl.col(_GROUP).is_null())
     if batch.strict and alone.height:
-        raise UsageError(
-            f"the key `{alone.item(0, KEY)}` of `{node.id}` is in no group of batches(..., strict=True)",
+        key = display_text(alone.item(0, KEY))
+        raise DefinitionError(
+            f"the key `{key}` of `{node.id}` is in no group of batches(..., strict=True)",
             code="batch_strict",
             node=node.id,
+            file=node.definition.file,
+            line=node.definition.line,
             remediation="add it to a group, or drop strict=True so that it runs in a call of its own",
         )
     return grouped.with_columns(pl.coalesce(_GROUP, pl.concat_str(pl.lit("k"), pl.col(KEY))).alias(_GROUP))

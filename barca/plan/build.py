@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from barca.graph import short_name
-from barca.model import BatchesBy
+from barca.model import Batches, BatchesAuto, BatchesBy
 from barca.plan.batching import calls, effective_batch, grouping_text
 from barca.plan.decide import FRAGMENT, decide, newest, with_rows, with_stored
 from barca.plan.hashes import run_hashes
@@ -18,6 +18,7 @@ from barca.plan.keys import empty_key, explicit_keys, keyed_keys
 from barca.plan.needs import with_needed
 from barca.plan.parts import Unknown, part, require_decided, require_known, rows_of
 from barca.plan.select import skipped_nodes
+from barca.plan.sizing import Sizing, next_size
 from barca.schemas import (
     CALLS,
     DECISION,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from barca._typing import NodeId
     from barca.graph import Node
+    from barca.model import BatchSpec
     from barca.plan.inputs import PlanInputs
 
 
@@ -186,15 +188,27 @@ def _with_calls(plan: NodePlan, inputs: PlanInputs, previous: Plan | None) -> No
     if plan.state != "decided":
         return plan
     batch = effective_batch(plan.node, inputs.batch)
+    if isinstance(batch, Batches) and plan.node.id in inputs.groups:
+        batch = Batches(inputs.groups[plan.node.id], batch.strict)
     labels = inputs.labels.get(plan.node.id)
     running = plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
     waits = isinstance(batch, BatchesBy) and labels is None and running.height > 0
+    sizing = _sizing(plan.node, batch, inputs)
+    size = None if sizing is None else next_size(sizing)
     return replace(
         plan,
-        calls=empty(CALLS) if waits else calls(running, plan.node, batch, labels),
+        calls=empty(CALLS) if waits else calls(running, plan.node, batch, labels, size),
         grouping=grouping_text(batch),
+        sizing=sizing,
         needs_labels=waits,
     )
+
+
+def _sizing(node: Node, batch: BatchSpec | None, inputs: PlanInputs) -> Sizing | None:
+    if not isinstance(batch, BatchesAuto):
+        return None
+    samples = inputs.samples.get(node.id, ())
+    return Sizing(spec=batch, samples=samples, memory_limit=inputs.memory_limit)
 
 
 def sources_to_load(plan: Plan) -> dict[NodeId, pl.DataFrame]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from barca._typing import NodeId
     from barca.graph import Graph, Node
     from barca.model import Fingerprint
+    from barca.plan.sizing import Sample, Sizing
 
-BatchOverride: TypeAlias = "int | Literal['all', 'none']"
+BatchOverride: TypeAlias = "int | Literal['all', 'none', 'auto']"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,9 @@ class PlanInputs:
         batch: Grouping for nodes that declare one; by node id, or under `None` for every other.
         labels: Per node with `batches_by`, frame `key, label: String` of the keys that run.
         unchanged: Nodes of which only the keys that may have changed are looked at.
+        groups: Per node with `batches`, its groups, as `partitions.normalise_groups` gives them.
+        samples: Per node with `batches_auto`, its last calls that succeeded.
+        memory_limit: Bytes that a call may take where nobody says otherwise; `None` is no limit.
     """
 
     graph: Graph
@@ -79,6 +83,9 @@ class PlanInputs:
     batch: Mapping[NodeId | None, BatchOverride] = field(default_factory=dict)
     labels: Mapping[NodeId, pl.DataFrame] = field(default_factory=dict)
     unchanged: Mapping[NodeId, Unchanged] = field(default_factory=dict)
+    groups: Mapping[NodeId, tuple[tuple[Any, ...], ...]] = field(default_factory=dict)
+    samples: Mapping[NodeId, tuple[Sample, ...]] = field(default_factory=dict)
+    memory_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +102,7 @@ class NodePlan:
             `schemas.FRAGMENTS`; in declared order. Empty unless decided.
         calls: Frame of `schemas.CALLS`: the keys that run. `call` is null where each key is its own call.
         grouping: `batch=all`, `batch=20`, ... or `None` for one key a call.
+        sizing: What the sizes of calls follow from; `None` where they are declared.
         input_labels: Names of the entries of `input_hashes`, in order.
         narrowed: Keys left out by the selection, or `None` when the node is not narrowed.
         known_keys: `schemas.KEYS` with `dim:` columns of a node that is unknown though its keys are not.
@@ -110,6 +118,7 @@ class NodePlan:
     decision: pl.DataFrame
     calls: pl.DataFrame
     grouping: str | None = None
+    sizing: Sizing | None = None
     input_labels: tuple[str, ...] = ()
     narrowed: int | None = None
     known_keys: pl.DataFrame | None = None

@@ -7,31 +7,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from barca.config import find_root, read_config
-from barca.discovery import discover, evaluate_partitions, function_ref, graph_of
-from barca.errors import LoadError, UsageError
-from barca.fingerprint import Fingerprinter
+from barca.discovery import discover, evaluate_groups, evaluate_partitions, function_ref, graph_of
+from barca.errors import DefinitionError, UsageError
+from barca.exec.memory import total_memory
 from barca.graph import short_name
 from barca.io.annotations import return_annotation
-from barca.io.fragments import read_keyed, scan_fragments
+from barca.io.fragments import scan_fragments
 from barca.io.ledger import DeltaLedger
 from barca.io.logs import read_logs
 from barca.io.notes import Notes
 from barca.io.runs import read_markers
 from barca.io.storage import FilePackStore
 from barca.io.values import read_values
+from barca.partitions import batches_auto
 from barca.project.comparison import Comparison, compare_newest
 from barca.project.diagnosis import diagnosis
 from barca.project.explanation import Explanation
 from barca.project.forecast import Forecast
-from barca.project.narrowing import Narrowing
+from barca.project.opening import Opening, ids_of
 from barca.project.past import find_run, history, log_lines, run_details, runs_table, step_of
-from barca.project.request import as_list, find_targets, make_request, selection_of
+from barca.project.request import as_list, find_targets, require_tasks, selection_of
 from barca.project.results import Result
 from barca.project.running import Running, execute
 from barca.project.selection import check_selection, selected_nothing
 from barca.project.state import Status, unresolved
+from barca.project.statistics import node_stats
 from barca.project.warnings import plan_warnings
-from barca.project.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,9 +43,10 @@ if TYPE_CHECKING:
     from barca.exec.pool import Workers
     from barca.graph import Graph
     from barca.model import Definition
+    from barca.plan.inputs import Plan
     from barca.ports import Executor, LedgerReader, Listener
     from barca.project.request import Options, Selection, Target, Targets
-    from barca.project.world import Request
+    from barca.project.world import Request, World
 
 STORE = ".barca"
 
@@ -139,10 +141,7 @@ class Project:
 
     def plan(self, targets: Targets = None, **options: Unpack[Options]) -> Forecast:
         """What `get` with the same arguments would do; nothing is executed or written."""
-        world, request = self._world(targets, options)
-        if targets is None:
-            self._require_named(world.graph)
-        plan = world.plan(world.freeze(request, predict=True))
+        world, plan, request = self._forecast(targets, options)
         check_selection(plan, request.named)
         warnings = [*plan_warnings(plan, whole=targets is None), *selected_nothing(plan)]
         return Forecast(plan, warnings, self.config.pool_size, self.config.capacity, world.whole)
@@ -171,8 +170,7 @@ class Project:
 
     def status(self, targets: Targets = None) -> Status:
         """The state of the targets and what they read; of every node without targets."""
-        world, request = self._world(targets, {}, tasks=True)
-        plan = world.plan(world.freeze(request, predict=True))
+        world, plan, _ = self._forecast(targets, {}, tasks=True)
         return Status(plan, unresolved(world.reader), world.reader.latest(plan.nodes))
 
     def explain(self, target: Target, *, partition: Selection = None) -> Explanation:
@@ -192,7 +190,7 @@ class Project:
         Raises:
             UsageError: Not one key is selected, or it has no result before the current one.
         """
-        (node_id,) = _only_one(find_targets(self.graph, _ids(self.graph), as_list(target)), "diff")
+        (node_id,) = _only_one(find_targets(self.graph, ids_of(self.graph), as_list(target)), "diff")
         return compare_newest(
             self.graph.nodes[node_id], self._reader(), self._store, selection_of(partition), on
         )
@@ -203,8 +201,9 @@ class Project:
 
     def list_nodes(self) -> dict[str, Any]:
         """Every node and every load error, as JSON-writable values."""
-        _, broken = evaluate_partitions(self.graph)
-        graph = self.graph.without(broken)
+        _, without_keys = evaluate_partitions(self.graph)
+        _, without_groups = evaluate_groups(self.graph)
+        graph = self.graph.without([*without_keys, *without_groups])
         nodes = [
             {
                 "id": node.id,
@@ -239,6 +238,20 @@ class Project:
             return run_details(reader, runs, run_id)
         return history(runs, limit=limit, status=status, target=target)
 
+    def stats(self, target: Target, **limits: Any) -> dict[str, Any]:
+        """What the calls of a node took, by size, and the `batch=` that this suggests, as plain values.
+
+        Args:
+            target: The node.
+            **limits: `target_seconds` and `max_memory`, as of `batches_auto`.
+
+        Raises:
+            UsageError: The node does not exist, or a limit is none.
+        """
+        (node_id,) = _only_one(find_targets(self.graph, ids_of(self.graph), as_list(target)), "stats")
+        limit = self._opening.memory_limit
+        return node_stats(self._reader(), self.graph.nodes[node_id], batches_auto(**limits), limit)
+
     def logs(
         self, run_id: str | None = None, *, step: str | None = None, stream: str | None = None
     ) -> list[dict[str, Any]]:
@@ -270,49 +283,33 @@ class Project:
     def _reader(self) -> LedgerReader:
         return self._ledger.reader()
 
-    def _world(self, targets: Targets, options: Options, *, tasks: bool = False) -> tuple[World, Request]:
-        """The world and the request; raises for what does not exist or does not load.
-
-        Args:
-            targets: Without any, every node.
-            options: What else is asked for.
-            tasks: Whether tasks are among every node.
-        """
-        graph = self.graph
-        request = make_request(graph, _ids(graph), targets, options, tasks=tasks)
-        explicit, broken = evaluate_partitions(graph, graph.upstream(request.targets))
-        if broken:
-            graph = graph.without(broken)
-            request = make_request(graph, _ids(graph), targets, options, tasks=tasks)
-        reader = self._reader()
-        world = World(
-            graph=graph,
-            reader=reader,
+    @cached_property
+    def _opening(self) -> Opening:
+        total = total_memory()
+        return Opening(
+            root=self.root,
+            files=self._files,
             store=self._store,
-            fingerprint=Fingerprinter(self.root).fingerprint,
-            explicit=explicit,
             variables=self._variables,
-            read_keyed=read_keyed,
-            narrowing=Narrowing(Notes(self._store_root / "ledger"), self._store, reader, read_keyed),
+            memory_limit=None if total is None else total // 2 // self.config.pool_size,
+            notes=Notes(self._store_root / "ledger"),
         )
-        return world, request
 
-    def _require_named(self, graph: Graph) -> None:
-        """A file that was named, of which everything is wanted, must not be lost as a whole.
+    def _world(self, targets: Targets, options: Options, *, tasks: bool = False) -> tuple[World, Request]:
+        return self._opening.world(self.graph, self._reader(), targets, options, tasks=tasks)
 
-        Raises:
-            LoadError: It is.
-        """
-        named = {path.resolve() for file in self._files for path in (file, self.root / file)}
-        loaded = {node_id.rpartition(":")[0] for node_id in graph.nodes}
-        for error in graph.load_errors:
-            if error.file not in loaded and (self.root / error.file).resolve() in named:
-                raise LoadError(
-                    f"cannot load {error.file}: {error.error}",
-                    file=error.file,
-                    traceback=error.traceback,
-                    remediation="fix it, or leave it out; `barca list` shows every file that fails to load",
-                )
+    def _forecast(
+        self, targets: Targets, options: Options, *, tasks: bool = False
+    ) -> tuple[World, Plan, Request]:
+        """What a run would do; a node whose keys cannot be grouped is left out, unless it is asked for."""
+        while True:
+            world, request = self._world(targets, options, tasks=tasks)
+            if targets is None and not tasks:
+                self._opening.require_named(world.graph)
+            try:
+                return world, world.plan(world.freeze(request, predict=True)), request
+            except DefinitionError as error:
+                self._opening.lose(self.graph, error)
 
     def _run(
         self,
@@ -322,11 +319,25 @@ class Project:
         progress: Listener | None,
         options: Options,
     ) -> Result:
+        while True:
+            try:
+                return self._run_once(command, targets, executor, progress, options)
+            except DefinitionError as error:
+                self._opening.lose(self.graph, error)
+
+    def _run_once(
+        self,
+        command: str,
+        targets: Targets,
+        executor: str | Workers | Executor | None,
+        progress: Listener | None,
+        options: Options,
+    ) -> Result:
         world, request = self._world(targets, options)
         if targets is None:
-            self._require_named(world.graph)
+            self._opening.require_named(world.graph)
         if command == "run":
-            _require_tasks(world.graph, request.targets)
+            require_tasks(world.graph, request.targets)
         running = Running(
             command=command,
             root=self.root,
@@ -357,10 +368,6 @@ class Project:
         return read_values(self._store, held, annotation, node.dimensions)
 
 
-def _ids(graph: Graph) -> dict[int, NodeId]:
-    return {id(node.definition): node_id for node_id, node in graph.nodes.items()}
-
-
 def _names(targets: Sequence[NodeId]) -> dict[NodeId, str]:
     """What each target is called in results: the function's name, or the id where two share it."""
     short = [short_name(node_id) for node_id in targets]
@@ -374,18 +381,3 @@ def _only_one(targets: Sequence[NodeId], verb: str) -> tuple[NodeId]:
     if len(targets) != 1:
         raise UsageError(f"{verb} takes exactly one target", code="target", remediation="name one node")
     return (targets[0],)
-
-
-def _require_tasks(graph: Graph, targets: Sequence[NodeId]) -> None:
-    for node_id in targets:
-        if graph.nodes[node_id].kind != "task":
-            raise UsageError(
-                f"`{short_name(node_id)}` is {_article(graph.nodes[node_id].kind)}, not a task",
-                code="not_a_task",
-                node=node_id,
-                remediation=f"use `barca get {short_name(node_id)}`",
-            )
-
-
-def _article(kind: str) -> str:
-    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Target: TypeAlias = "str | Definition[..., Any]"
 Targets: TypeAlias = "Target | Sequence[Target] | None"
 Selection: TypeAlias = "Mapping[str, Any] | None"
-Batch: TypeAlias = "int | str | Mapping[str, int | str] | None"
+Batch: TypeAlias = "int | str | Mapping[str | None, int | str] | None"
 
 
 def as_list(targets: Targets) -> list[Target]:
@@ -104,6 +104,9 @@ def batch_of(graph: Graph, batch: Batch) -> dict[NodeId | None, BatchOverride]:
         return {None: _grouping(batch)}
     chosen: dict[NodeId | None, BatchOverride] = {}
     for name, value in batch.items():
+        if name is None:
+            chosen[None] = _grouping(value)
+            continue
         node_id = graph.find(name)
         if graph.nodes[node_id].definition.batch is None:
             raise UsageError(
@@ -117,13 +120,13 @@ def batch_of(graph: Graph, batch: Batch) -> dict[NodeId | None, BatchOverride]:
 
 
 def _grouping(value: int | str) -> BatchOverride:
-    if value in {"all", "none"}:
+    if value in {"all", "none", "auto"}:
         return value  # type: ignore[return-value]
     text = str(value)
     if not isinstance(value, bool) and text.isascii() and text.isdigit() and int(text) > 0:
         return int(text)
     raise UsageError(
-        f"a batch is `all`, `none` or a positive number of keys, not `{value}`",
+        f"a batch is `all`, `none`, `auto` or a positive number of keys, not `{value}`",
         code="batch",
         remediation="write e.g. batch=20, or --batch 20",
     )
@@ -134,7 +137,8 @@ class Options(TypedDict, total=False):
 
     Keys:
         partition: Dimension to a value or values; only these keys, of every node with the dimension.
-        batch: `all`, `none`, a number of keys, or a dict of node to one of these.
+        batch: `all`, `none`, `auto`, a number of keys, or a dict of node to one of these, in which `None`
+            stands for every other node.
         refresh: Nodes to run again whatever is stored.
         refresh_all: Everything again.
         cascade: Whether what reads a refreshed key runs again too; by default it does.
@@ -176,3 +180,23 @@ def make_request(
         cascade=options.get("cascade", True),
         named=frozenset({*(found if as_list(targets) else ()), *refreshed}),
     )
+
+
+def require_tasks(graph: Graph, targets: Sequence[NodeId]) -> None:
+    """Make sure that every target is a task.
+
+    Raises:
+        UsageError: One is not.
+    """
+    for node_id in targets:
+        if graph.nodes[node_id].kind != "task":
+            raise UsageError(
+                f"`{short_name(node_id)}` is {_article(graph.nodes[node_id].kind)}, not a task",
+                code="not_a_task",
+                node=node_id,
+                remediation=f"use `barca get {short_name(node_id)}`",
+            )
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"

@@ -11,6 +11,7 @@ from barca.errors import BarcaError, StepFailed
 from barca.graph import short_name
 from barca.partitions import display_keys, display_text, step_text
 from barca.plan.explain import call_count, summarise
+from barca.plan.sizing import next_size
 from barca.project.phases import phase_count, selection_report
 from barca.schemas import DIGEST, FORMAT, FRAGMENTS, KEY, NEEDED, PATH, ROW_OFFSET, ROWS, SIZE_BYTES, STATE
 
@@ -259,6 +260,8 @@ def _steps(report: NodeReport, others: Mapping[NodeId, NodeReport]) -> list[dict
             step["partitions"]["failed_keys"] = display_keys(report.failed.get_column(KEY).sort()[:20])
         if plan.grouping is not None:
             step["batch"] = batch_counts(plan)
+            if plan.sizing is not None:  # only foretold before
+                step["batch"]["calls"] = report.calls
     return [step, *_blocked(report, others)]
 
 
@@ -306,4 +309,12 @@ def partition_counts(plan: NodePlan) -> dict[str, Any]:
 
 def batch_counts(plan: NodePlan) -> dict[str, Any]:
     """The `batch` object of a step: how the keys that run are grouped."""
-    return {"grouping": plan.grouping, "keys": plan.calls.height, "calls": call_count(plan.calls)}
+    counts: dict[str, Any] = {
+        "grouping": plan.grouping,
+        "keys": plan.calls.height,
+        "calls": call_count(plan.calls),
+    }
+    if plan.sizing is not None:
+        size = next_size(plan.sizing)
+        counts |= {"size": size.keys, "why": size.why}
+    return counts

@@ -88,6 +88,13 @@ def plan(
     return _project(target, files, env=env).plan(target, **options)
 
 
+def stats(
+    target: Target, *files: str | Path, env: str | Mapping[str, str] | None = None, **options: Any
+) -> dict[str, Any]:
+    """See `barca.stats`."""
+    return _project(target, files, env=env).stats(target, **options)
+
+
 def status(target: Targets = None, *files: str | Path, env: str | Mapping[str, str] | None = None) -> Status:
     """See `barca.status`."""
     return _project(target, files, env=env).status(target)

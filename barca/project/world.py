@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from barca.discovery.broken import user_traceback
 from barca.errors import DefinitionError
 from barca.io.keyed import keyed_as
-from barca.model import BatchesBy
+from barca.model import BatchesAuto, BatchesBy
 from barca.plan.batching import effective_batch
 from barca.plan.build import build_plan, sources_to_load
 from barca.plan.inputs import PlanInputs
 from barca.plan.needs import packs_read
 from barca.plan.parts import rows_of
+from barca.project.statistics import samples_of
 from barca.schemas import KEY, MATERIALIZATIONS, NEEDED, PATH, RUN_HASH, STATE, dimension, empty
 
 if TYPE_CHECKING:
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from barca.plan.inputs import BatchOverride, Plan
     from barca.ports import LedgerReader, PackStore
     from barca.project.narrowing import Narrowing
+
+UNGROUPED: Final = frozenset({"batch_label", "batch_strict"})
+"""Codes of the errors for keys that a node's grouping fails for: a label that is none, a key in no group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +67,9 @@ class World:
         store: The packs.
         fingerprint: Fingerprint of a definition.
         explicit: Declared keys per (node, dimension).
+        groups: Groups per node with `batches`.
         variables: Environment variables set for this run, over the process's own.
+        memory_limit: Bytes that a call of `batch="auto"` may take where it does not say; `None` is no limit.
         read_keyed: Reads a keyed fragment: store and its row, to a frame of `schemas.KEYED`.
         narrowing: What an earlier run found out, by which keys that stay need not be planned; `None` plans
             every key.
@@ -73,7 +80,9 @@ class World:
     store: PackStore
     fingerprint: Callable[[Definition[..., Any]], Fingerprint]
     explicit: Mapping[tuple[NodeId, str], tuple[str, ...]]
+    groups: Mapping[NodeId, tuple[tuple[Any, ...], ...]]
     variables: Mapping[str, str]
+    memory_limit: int | None
     read_keyed: Callable[[PackStore, pl.DataFrame], pl.DataFrame]
     narrowing: Narrowing | None = None
 
@@ -99,6 +108,12 @@ class World:
             refresh_all=request.refresh_all,
             cascade=request.cascade,
             batch=request.batch,
+            groups=self.groups,
+            samples=samples_of(
+                self.reader,
+                [node.id for node in nodes if isinstance(effective_batch(node, request.batch), BatchesAuto)],
+            ),
+            memory_limit=self.memory_limit,
         )
 
     def _env(self, node: Node) -> dict[str, str | None]:
@@ -222,21 +237,26 @@ def label_keys(node: Node, keys: pl.DataFrame, batch: object) -> pl.DataFrame:
         value = values[0] if single else dict(zip(names, values, strict=True))
         try:
             label = batch.label(value)
-        except Exception as error:
-            raise DefinitionError(
-                f"the function of batches_by(...) of `{node.id}` raised {type(error).__name__} for the key "
-                f"`{value}`: {error}",
-                node=node.id,
-                key=str(value),
-                remediation="make it return a string or an integer for every key",
-            ) from error
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # user code: also SystemExit, and panics of native extensions
+            what = f"raised {type(error).__name__} for the key `{value}`: {error}"
+            raise _bad_label(node, value, what, user_traceback(error)) from error
         if isinstance(label, bool) or not isinstance(label, str | int):
-            raise DefinitionError(
-                f"the function of batches_by(...) of `{node.id}` returned the {type(label).__name__} "
-                f"`{label!r}` for the key `{value}`",
-                node=node.id,
-                key=str(value),
-                remediation="make it return a string or an integer for every key",
-            )
+            what = f"returned the {type(label).__name__} `{label!r}` for the key `{value}`"
+            raise _bad_label(node, value, what)
         labels.append(f"{type(label).__name__}:{label}")
     return keys.select(KEY).with_columns(pl.Series("label", labels, dtype=pl.String))
+
+
+def _bad_label(node: Node, value: object, what: str, trace: str | None = None) -> DefinitionError:
+    return DefinitionError(
+        f"the function of batches_by(...) of `{node.id}` {what}",
+        code="batch_label",
+        node=node.id,
+        key=str(value),
+        file=node.definition.file,
+        line=node.definition.line,
+        traceback=trace,
+        remediation="make it return a string or an integer for every key",
+    )

@@ -51,7 +51,10 @@ def grouping_text(batch: Mapping[str, Any] | None) -> str:
     if not batch:
         return ""
     grouped = f"{plural(batch.get('keys', 0), 'key')} in {plural(batch.get('calls', 0), 'call')}"
-    return f"{grouped} ({safe(batch['grouping'])})" if batch.get("grouping") else grouped
+    if not batch.get("grouping"):
+        return grouped
+    size = f", {plural(batch['size'], 'key')} a call: {safe(batch['why'])}" if batch.get("why") else ""
+    return f"{grouped} ({safe(batch['grouping'])}{size})"
 
 
 def key_groups(partitions: Mapping[str, Any], reason: str | None) -> list[tuple[str, list[str]]]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from barca.render.grid import count, grid, state, text
-from barca.render.text import duration, plural, safe, safe_lines, size, timestamp
+from barca.render.text import duration, plural, safe, safe_lines, timestamp
+from barca.render.text import size as bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -84,7 +85,7 @@ def _calls(calls: Sequence[Mapping[str, Any]], width: int) -> list[RenderableTyp
             state(call.get("status")),
             count(call.get("attempts")),
             duration(call.get("elapsed_seconds")),
-            size(call.get("max_rss_bytes")),
+            bytes_text(call.get("max_rss_bytes")),
         )
         for call in calls
     ]
@@ -141,6 +142,35 @@ def _failures(steps: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
         more = f" and {plural(len(nodes) - 1, 'other step')}" if len(nodes) > 1 else ""
         view += [text(f"{nodes[0]}{more}:", "red"), Text(safe_lines(trace.rstrip()))]
     return view
+
+
+def stats_view(stats: Mapping[str, Any], width: int) -> list[RenderableType]:
+    """`barca stats NODE`: its calls by size, and the grouping that they suggest."""
+    failed = f", {stats['failed']:,} failed" if stats["failed"] else ""
+    grouping = f" ({stats['batch']})" if stats.get("batch") else ""
+    title = text(f"{stats['node_id']}{grouping}: {plural(stats['calls'], 'call')}{failed}", "bold")
+    rows = [
+        (
+            _range(size["keys"]),
+            count(size["calls"]),
+            duration(size["seconds"]["median"]),
+            duration(size["seconds"]["max"]),
+            duration(size["seconds_per_key"]),
+            bytes_text(size["memory_bytes"]["max"]),
+        )
+        for size in stats["sizes"]
+    ]
+    headings = ("keys", "calls", "time", "longest", "per key", "most memory")
+    view: list[RenderableType] = [title]
+    if rows:
+        view.append(grid(headings, rows, width, right=headings, spare=("longest", "per key")))
+    if (suggested := stats.get("suggested")) is not None:
+        view.append(text(f"suggested: batch={suggested['batch']} ({suggested['why']})"))
+    return view
+
+
+def _range(keys: Mapping[str, int]) -> str:
+    return f"{keys['from']:,}" if keys["from"] == keys["to"] else f"{keys['from']:,} to {keys['to']:,}"
 
 
 def log_lines(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:

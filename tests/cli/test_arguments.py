@@ -96,7 +96,9 @@ def test_batches():
     assert parse_batch(["all"]) == "all"
     assert parse_batch(["none"]) == "none"
     assert parse_batch(["20"]) == 20
+    assert parse_batch(["auto"]) == "auto"
     assert parse_batch(["scored=all", "x.py:ranked=100"]) == {"scored": "all", "x.py:ranked": 100}
+    assert parse_batch(["scored=all", "20"]) == {None: 20, "scored": "all"}
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,6 @@ def test_batches():
         ["=2"],
         ["a="],
         ["all", "20"],
-        ["20", "a=1"],
         ["a=1", "a=2"],
     ],
 )

@@ -1,0 +1,51 @@
+"""How many keys of a node the next work takes, where the plan does not say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from barca.model import BatchesAuto
+from barca.plan.sizing import next_size
+
+if TYPE_CHECKING:
+    from barca.exec.queues import NodeQueue
+    from barca.model import Work, WorkResult
+
+BUDGET_SECONDS: Final = 0.5
+"""A chunk of one-key calls hands back what it has not begun after so long."""
+
+CHUNK_KEYS: Final = 20_000
+"""At most so many one-key calls travel together."""
+
+FIRST_CHUNK: Final = 256
+"""At most so many, before any was timed."""
+
+SHARED_SECONDS: Final = 2.0
+"""Calls of `batch="auto"` are not made shorter than this to give every worker one."""
+
+
+def keys_of_next(queue: NodeQueue, workers: int) -> int:
+    """How many keys to send: one-key calls as the budget allows, batched ones as was measured.
+
+    Args:
+        queue: The node's; something of it is ready.
+        workers: How many could share what is ready.
+    """
+    waiting = sum(entry.keys.height for entry in queue.ready)
+    share = -(-waiting // workers)
+    if queue.sizing is not None:
+        size = next_size(queue.sizing).keys
+        brief = replace(queue.sizing, spec=BatchesAuto(SHARED_SECONDS, queue.sizing.spec.max_memory))
+        return min(size, max(share, next_size(brief).keys))
+    if queue.seconds_per_key is None:
+        return max(1, min(share, FIRST_CHUNK))
+    affordable = int(BUDGET_SECONDS / max(queue.seconds_per_key, 1e-6))
+    return max(1, min(share, affordable, CHUNK_KEYS))
+
+
+def learn(queue: NodeQueue, work: Work, result: WorkResult) -> None:
+    """Note what a call of `batch="auto"` took; its next one follows from it."""
+    if queue.sizing is not None:
+        sample = (work.keys.height, result.elapsed_seconds, result.max_rss_bytes)
+        queue.sizing = replace(queue.sizing, samples=(*queue.sizing.samples, sample)[-100:])

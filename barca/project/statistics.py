@@ -1,0 +1,107 @@
+"""What the calls of a node took in time and memory, read from the ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from barca.plan.batching import grouping_text
+from barca.plan.sizing import Sizing, next_size
+from barca.schemas import CALL, ELAPSED_SECONDS, MAX_RSS_BYTES, NODE, STATUS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from barca._typing import NodeId
+    from barca.graph import Node
+    from barca.model import BatchesAuto
+    from barca.plan.sizing import Sample
+    from barca.ports import LedgerReader
+
+LAST_CALLS: Final = 100
+"""So many of the newest calls that succeeded tell how large the next ones may be."""
+
+_KEYS = "keys"
+
+
+def samples_of(reader: LedgerReader, nodes: Sequence[NodeId]) -> dict[NodeId, tuple[Sample, ...]]:
+    """The newest batched calls of nodes that succeeded: keys, seconds and peak memory of each."""
+    if not nodes:
+        return {}
+    rows = (
+        reader.scan("calls")
+        .filter(pl.col(NODE).is_in(list(nodes)) & (pl.col(STATUS) == "success"))
+        .filter(pl.col(CALL).str.starts_with("b"))
+        .select(NODE, _KEYS, ELAPSED_SECONDS, MAX_RSS_BYTES)
+        .collect(engine="in-memory")
+    )
+    return {
+        node: tuple(rows.filter(pl.col(NODE) == node).drop(NODE).tail(LAST_CALLS).iter_rows())
+        for node in nodes
+    }
+
+
+def node_stats(
+    reader: LedgerReader, node: Node, spec: BatchesAuto, memory_limit: int | None
+) -> dict[str, Any]:
+    """The `stats` object of a node: its calls by size, and the `batch=` that they suggest.
+
+    Args:
+        reader: The ledger.
+        node: The node.
+        spec: The limits that the suggestion keeps.
+        memory_limit: Bytes of a call where `spec` names none.
+    """
+    calls = (
+        reader.scan("calls")
+        .filter((pl.col(NODE) == node.id) & (pl.col(_KEYS) > 0))
+        .collect(engine="in-memory")
+    )
+    failed = int((calls.get_column(STATUS) != "success").sum())
+    answer: dict[str, Any] = {
+        "node_id": node.id,
+        "batch": grouping_text(node.definition.batch),
+        "calls": calls.height,
+        "failed": failed,
+        "keys": int(calls.get_column(_KEYS).sum()),
+        "sizes": [_size(row) for row in _by_size(calls).iter_rows(named=True)],
+        "suggested": None,
+    }
+    samples = samples_of(reader, [node.id])[node.id]
+    if node.definition.batch is not None and samples:
+        size = next_size(Sizing(spec=spec, samples=samples, memory_limit=memory_limit))
+        answer["suggested"] = {"batch": size.keys, "why": size.why}
+    return answer
+
+
+def _by_size(calls: pl.DataFrame) -> pl.DataFrame:
+    """Calls that succeeded, grouped by size up to the next power of two, smallest first."""
+    good = calls.filter(pl.col(STATUS) == "success")
+    seconds, memory = pl.col(ELAPSED_SECONDS), pl.col(MAX_RSS_BYTES)
+    return (
+        good.group_by(pl.col(_KEYS).log(2).floor().alias("power"))
+        .agg(
+            pl.len().alias("calls"),
+            pl.col(_KEYS).min().alias("from"),
+            pl.col(_KEYS).max().alias("to"),
+            pl.col(_KEYS).sum().alias("all"),
+            seconds.sum().alias("seconds"),
+            seconds.median().alias("seconds_median"),
+            seconds.max().alias("seconds_max"),
+            memory.median().alias("memory_median"),
+            memory.max().alias("memory_max"),
+        )
+        .sort("power")
+    )
+
+
+def _size(row: dict[str, Any]) -> dict[str, Any]:
+    median = row["memory_median"]
+    return {
+        "keys": {"from": row["from"], "to": row["to"]},
+        "calls": row["calls"],
+        "seconds": {"median": row["seconds_median"], "max": row["seconds_max"]},
+        "seconds_per_key": row["seconds"] / row["all"],
+        "memory_bytes": {"median": None if median is None else int(median), "max": row["memory_max"]},
+    }

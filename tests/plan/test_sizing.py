@@ -1,0 +1,101 @@
+"""How many keys a call of `batch="auto"` takes."""
+
+from __future__ import annotations
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barca import asset, partitions
+from barca.model import BatchesAuto
+from barca.plan import build_plan
+from barca.plan.sizing import FIRST_KEYS, GROWTH, Sizing, growing_calls, next_size
+from tests.plan.worlds import Planner, graph_of
+
+
+def size_of(samples, *, target_seconds=10.0, max_memory=None, memory_limit=None):
+    spec = BatchesAuto(target_seconds, max_memory)
+    return next_size(Sizing(spec=spec, samples=tuple(samples), memory_limit=memory_limit))
+
+
+def test_the_first_calls_are_small_and_the_reason_says_so():
+    size = size_of([])
+    assert (size.keys, size.limit) == (FIRST_KEYS, None)
+    assert "nothing is measured yet" in size.why
+
+
+def test_a_call_grows_by_a_factor_over_the_largest_that_was_measured():
+    size = size_of([(8, 0.001, None)])
+    assert size.keys == GROWTH * 8
+    assert size.limit == 80_000
+    assert size.why == "4 times the largest call measured, of 8 keys"
+
+
+def test_time_limits_a_call_by_what_each_key_adds():
+    # 1 s a call and 0.1 s a key
+    size = size_of([(10, 2.0, None), (50, 6.0, None), (30, 4.0, None)])
+    assert size.keys == 90
+    assert size.why == "10 s a call, at 0.1 s a key"
+
+
+def test_memory_limits_a_call_and_none_measured_lies_above_the_line():
+    samples = [(100, 0.1, 300_000_000), (200, 0.1, 400_000_000), (100, 0.1, 320_000_000)]
+    size = size_of(samples, max_memory=500_000_000)
+    assert 280 <= size.keys <= 300
+    assert "500 MB a call" in size.why
+    assert size_of(samples, memory_limit=500_000_000) == size, (
+        "the machine's share counts where none is given"
+    )
+    assert size_of(samples, max_memory=500_000_000, memory_limit=10**12) == size
+
+
+def test_calls_of_one_size_are_taken_to_cost_nothing_but_keys():
+    assert size_of([(10, 5.0, None), (10, 5.0, None)]).keys == 20
+
+
+def test_a_slow_key_is_a_call_of_its_own():
+    assert size_of([(8, 800.0, None)]).keys == 1
+    assert size_of([(1, 100.0, None), (2, 200.0, None)]).keys == 1
+
+
+samples = st.lists(
+    st.tuples(
+        st.integers(1, 10_000),
+        st.floats(0, 1e4, allow_nan=False),
+        st.none() | st.integers(10**6, 10**11),
+    ),
+    max_size=20,
+)
+
+
+@given(samples, st.floats(0.01, 1e4), st.none() | st.integers(1, 10**12))
+def test_a_size_is_always_at_least_one_and_within_its_bounds(given, seconds, memory):
+    size = size_of(given, target_seconds=seconds, max_memory=memory)
+    assert size.keys >= 1
+    assert size.why
+    if given:
+        assert size.keys <= GROWTH * max(keys for keys, _, _ in given)
+        assert size.limit is not None and size.keys <= size.limit
+
+
+@given(samples, st.integers(1, 5_000))
+def test_foretold_calls_cover_every_key_once_and_grow(given, keys):
+    size = size_of(given)
+    starts, last = growing_calls(size, keys)
+    sizes = [after - before for before, after in zip(starts, [*starts[1:], starts[-1] + last], strict=True)]
+    assert starts[0] == 0 and sizes[0] == size.keys
+    assert sizes == sorted(sizes)
+    assert all(bigger <= GROWTH * smaller for smaller, bigger in zip(sizes, sizes[1:], strict=False))
+
+
+def test_the_plan_groups_keys_as_foretold_and_keeps_their_order():
+    @asset(partitions={"k": partitions(range(1_000))}, batch="auto")
+    def a(k: list[str]) -> dict: ...
+
+    plan = build_plan(Planner(graph_of(a)).inputs("a")).nodes["a"]
+    sizes = plan.calls.group_by("call", maintain_order=True).len().get_column("len").to_list()
+    assert sizes == [8, 32, 128, 512, 320]
+    assert plan.calls.get_column("ordinal").to_list() == list(range(1_000))
+    assert plan.grouping == "batch=auto"
+    assert plan.sizing is not None and plan.sizing.samples == ()
+    assert isinstance(plan.calls, pl.DataFrame)
