@@ -17,6 +17,8 @@ from barca import events
 from barca.exec.publishing import value_annotation
 from barca.graph import short_name
 from barca.io.sinks import Publication, Target, publish, targets_of
+from barca.io.sinks.delta.publishing import Change, publish_delta
+from barca.io.sinks.marker import Refused
 from barca.io.sinks.mirror import remove_departed
 from barca.io.sinks.targets import described
 from barca.schemas import (
@@ -30,6 +32,8 @@ from barca.schemas import (
     RUN_ID,
     SINK,
     TIMESTAMP,
+    dimensions,
+    empty,
 )
 
 if TYPE_CHECKING:
@@ -125,32 +129,84 @@ class Publications:
         ).select(list(PUBLICATIONS))
         self._ports.writer.append("publications", rows)
 
-    def finish(self, plan: NodePlan, *, every_key: bool) -> None:
-        """The steps have ended: delete from datasets the keys that the asset no longer has.
+    def finish(self, plan: NodePlan, fragments: pl.DataFrame, *, every_key: bool) -> dict[str, list[str]]:
+        """The steps have ended: commit to Delta tables, delete from datasets what the asset no longer has.
 
         Args:
             plan: The node's plan.
-            every_key: Whether it knows all keys; otherwise nothing is deleted.
+            fragments: `schemas.FRAGMENTS` of every key that has a result.
+            every_key: Whether the plan knows all keys; otherwise nothing is deleted.
+
+        Returns:
+            By key, one message for each Delta table that could not be written.
         """
-        for target in self._targets(plan) if every_key else ():
-            if target.kind != "dataset":
-                continue
-            held = self._held(target).filter(pl.col(RUN_HASH).ne_missing(DEPARTED))
-            gone = held.join(plan.decision.select(KEY), on=KEY, how="anti", maintain_order="left")
-            fresh = self._first_time(target)
-            if gone.is_empty() and not fresh:
-                continue
-            try:
-                removed = remove_departed(
-                    target, gone.get_column(KEY).to_list(), plan.decision.get_column(KEY).to_list()
-                )
-            except Exception as error:
-                why = f"dataset sink {target.path}: keys that left could not be deleted: {described(error)}"
-                self._warn([why])
-                continue
-            self.record(plan.node.id, gone.select(SINK, KEY, pl.lit(DEPARTED).alias(RUN_HASH)))
-            if removed:
-                self._note(f"dataset sink {target.path}: deleted {_keys(removed)} its asset no longer has")
+        failures: dict[str, list[str]] = {}
+        for target in self._targets(plan):
+            departed = self._departed(target, plan) if every_key else empty(PUBLISHED)
+            if target.kind == "delta":
+                for key, message in self._commit(target, plan, fragments, departed, whole=every_key).items():
+                    failures.setdefault(key, []).append(message)
+            elif target.kind == "dataset" and every_key:
+                self._mirror(target, plan, departed)
+        return failures
+
+    def _mirror(self, target: Target, plan: NodePlan, departed: pl.DataFrame) -> None:
+        """Have a dataset hold the keys of its asset and no others."""
+        if departed.is_empty() and not self._first_time(target):
+            return
+        try:
+            gone, keys = departed.get_column(KEY).to_list(), plan.decision.get_column(KEY).to_list()
+            removed = remove_departed(target, gone, keys)
+        except Exception as error:
+            why = f"dataset sink {target.path}: keys that left could not be deleted: {described(error)}"
+            self._warn([why])
+            return
+        self._record_departed(target, departed)
+        if removed:
+            self._note(f"dataset sink {target.path}: deleted {_keys(removed)} its asset no longer has")
+
+    def _commit(
+        self,
+        target: Target,
+        plan: NodePlan,
+        fragments: pl.DataFrame,
+        departed: pl.DataFrame,
+        *,
+        whole: bool,
+    ) -> dict[str, str]:
+        """Have a Delta table hold the keys that it does not hold, and no more those that left."""
+        outdated = self._outdated(target, fragments)
+        if outdated.is_empty() and departed.is_empty():
+            return {}
+        held = self._held(target).filter(pl.col(RUN_HASH).ne_missing(DEPARTED))
+        leaving = pl.concat([outdated.select(KEY), departed.select(KEY)])
+        stays = held.join(leaving, on=KEY, how="anti")
+        dims = plan.decision.select(KEY, *dimensions(target.dimensions))
+        change = Change(
+            fragments=outdated.join(dims, on=KEY, how="inner", maintain_order="left"),
+            departed=departed.get_column(KEY).to_list(),
+            whole=not target.dimensions or (whole and stays.is_empty()),
+        )
+        try:
+            notes = publish_delta(target, self._ports.store, change)
+        except Exception as error:
+            why = str(error) if isinstance(error, Refused) else described(error)
+            keys = outdated.get_column(KEY).to_list() or plan.decision.get_column(KEY).to_list()
+            return dict.fromkeys(keys, f"sink {target.path}: {why}")
+        self._warn([f"sink {target.path}: {note}" for note in notes])
+        self.record(target.node, outdated.select(pl.lit(target.path).alias(SINK), KEY, RUN_HASH))
+        self._record_departed(target, departed)
+        again = outdated.join(plan.calls.select(KEY), on=KEY, how="anti").height
+        self._tell_republished(target, again, partitioned=plan.node.partitioned)
+        return {}
+
+    def _departed(self, target: Target, plan: NodePlan) -> pl.DataFrame:
+        """`schemas.PUBLISHED` of keys that a sink holds and the asset no longer has."""
+        held = self._held(target).filter(pl.col(RUN_HASH).ne_missing(DEPARTED))
+        return held.join(plan.decision.select(KEY), on=KEY, how="anti", maintain_order="left")
+
+    def _record_departed(self, target: Target, departed: pl.DataFrame) -> None:
+        self.record(target.node, departed.select(SINK, KEY, pl.lit(DEPARTED).alias(RUN_HASH)))
 
     # --- what sinks hold ----------------------------------------------------------------------------
 

@@ -279,10 +279,11 @@ class NodeQueue:
         self.remaining -= fragments.height
 
     def lose(self, keys: Iterable[str]) -> pl.DataFrame:
-        """Note cached keys that failed after all; returns them as `Ready.keys` has them."""
+        """Note keys with a result that failed after all; returns them as `Ready.keys` has them."""
         lost = self.plan.decision.filter(pl.col(KEY).is_in(list(keys)))
         self._fragments = [self.fragments().join(lost.select(KEY), on=KEY, how="anti", maintain_order="left")]
         self.failed = pl.concat([self.failed, lost.select(KEY)])
+        self.succeeded -= lost.join(self.plan.calls, on=KEY, how="semi").height if self.succeeded else 0
         own = dimensions(self.plan.node.dimensions)
         return lost.select(KEY, ORDINAL, RUN_HASH, pl.lit(None, pl.String).alias(CALL), INPUT_HASHES, *own)
 

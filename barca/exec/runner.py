@@ -22,7 +22,7 @@ from barca.model import WorkerDied
 from barca.schemas import ELAPSED_SECONDS, KEY, STATUS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from barca._typing import NodeId
     from barca.exec.run_ports import RunPorts
@@ -77,8 +77,10 @@ class Runner:
 
     def _publish(self) -> None:
         """The steps have ended: have sinks that mirror a whole asset do so."""
+        whole = not self._plan.inputs.selection
         for queue in self._queues.values():
-            self._ports.publications.finish(queue.plan, every_key=not self._plan.inputs.selection)
+            refused = self._ports.publications.finish(queue.plan, queue.fragments(), every_key=whole)
+            self._refuse(queue, refused)
         self._journal.warnings += self._ports.publications.warnings
 
     def _require_ended(self) -> None:
@@ -89,8 +91,7 @@ class Runner:
                 f"the run ended with keys of `{stuck[0]}` neither computed nor failed",
                 code="unfinished",
                 node=stuck[0],
-                remediation="this is a defect of barca; what was computed is kept, and --batch or a "
-                "selection may get past it",
+                remediation="this is a defect of barca; what was computed is kept",
             )
 
     # --- admitting nodes ----------------------------------------------------------------------------
@@ -107,15 +108,14 @@ class Runner:
                 continue
             queue = NodeQueue(node_plan)
             self._queues[node_id] = queue
-            self._republish(queue)
+            self._refuse(queue, self._ports.publications.admit(node_plan, queue.fragments()))
             self._connect(queue)
             self._journal.tell(
                 events.NodePlanned(node_id, node_plan.decision.height, queue.total, node_plan.calls.height)
             )
 
-    def _republish(self, queue: NodeQueue) -> None:
-        """Write cached keys to sinks that hold something else of them; those that cannot be have failed."""
-        refused = self._ports.publications.admit(queue.plan, queue.fragments())
+    def _refuse(self, queue: NodeQueue, refused: Mapping[str, Sequence[str]]) -> None:
+        """Keys with a result that sinks did not take have failed."""
         if refused:
             keys = queue.lose(list(refused))
             work = self._describe(queue, Ready(keys), f"s{next(self._numbers)}")

@@ -65,6 +65,10 @@ class Depot(Protocol):
         """Remove a directory, and those above that it leaves empty; whether there was one."""
         ...
 
+    def remove_file(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        ...
+
     def directories(self, name: str) -> list[str]:
         """Names of the directories in a directory, hidden ones aside."""
         ...

@@ -81,7 +81,8 @@ class LocalDepot:
             raise IsADirectoryError(errno.EISDIR, "a directory is there", str(place))
         with suppress(FileNotFoundError):
             staged.chmod(stat.S_IMODE(place.stat().st_mode))
-        if place.parent == self._root:
+        if place.is_relative_to(self._root):
+            place.parent.mkdir(parents=True, exist_ok=True)
             staged.replace(place)
         else:  # a link led elsewhere, perhaps to another file system
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -113,6 +114,10 @@ class LocalDepot:
             except OSError:  # other keys are in it
                 break
         return True
+
+    def remove_file(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        (self._root / name).unlink(missing_ok=True)
 
     def directories(self, name: str) -> list[str]:
         """Names of the directories in a directory, hidden ones aside."""

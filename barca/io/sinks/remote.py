@@ -7,7 +7,7 @@ new write does not have are deleted after.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from barca.errors import SinkError
@@ -112,6 +112,11 @@ class RemoteDepot:
         if files:
             self._fs.rm(files)
         return bool(files)
+
+    def remove_file(self, name: str) -> None:
+        """Delete an object, if it is there."""
+        with suppress(FileNotFoundError):
+            self._fs.rm_file(self._place(name))
 
     def directories(self, name: str) -> list[str]:
         """Names of the prefixes below a name, hidden ones aside."""

@@ -1,0 +1,219 @@
+"""Putting keys in the place of what a Delta table held of them, in one commit."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from barca.io.scans import scan_fragments
+from barca.io.sinks.delta.rows import FILE_ROWS, RowWriter
+from barca.io.sinks.delta.table import Outrun, Table
+from barca.io.sinks.delta.types import Conversion, Lossy, convert, widened
+from barca.io.sinks.delta.upkeep import tidy
+from barca.io.sinks.depots import depot_of
+from barca.io.sinks.marker import Refused, claim
+from barca.io.unify import conform
+from barca.partitions import parse_key
+from barca.schemas import KEY, ROWS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from barca.io.sinks.delta.table import DataFile
+    from barca.io.sinks.depots import Depot
+    from barca.io.sinks.targets import Target
+    from barca.ports import PackStore
+
+CONTENTION_SECONDS: Final = 60.0
+"""How long a commit is tried again while others commit."""
+
+_FILE: Final = "barca file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a run changes in a table.
+
+    Attributes:
+        fragments: `schemas.FRAGMENTS` with `dim:` columns of the keys to put there.
+        departed: Keys to remove, Hive form.
+        whole: Whether nothing of what the table holds stays.
+    """
+
+    fragments: pl.DataFrame
+    departed: Sequence[str]
+    whole: bool
+
+
+def publish_delta(target: Target, store: PackStore, change: Change) -> list[str]:
+    """Commit a change; readers see the table before it or after it.
+
+    Args:
+        target: The sink.
+        store: Holds the packs.
+        change: What changes.
+
+    Returns:
+        What readers should know of the types, where the commit set them.
+
+    Raises:
+        Lossy: A column cannot be written without loss; nothing was written.
+        Exception: Whatever the store or delta-rs raises; the table is as it was.
+    """
+    depot = depot_of(target)
+    claim(target, depot)
+    table = Table(target)
+    deadline = time.monotonic() + CONTENTION_SECONDS
+    with depot.staging() as staging:
+        while True:
+            attempt = _Attempt(target, store, change, table, depot, staging)
+            try:
+                notes = attempt.run()
+                break
+            except BaseException as error:
+                attempt.undo()
+                if not isinstance(error, Outrun) or time.monotonic() > deadline:
+                    raise
+            time.sleep(random.uniform(0.05, 0.5))  # noqa: S311 -- spreads writers, guards nothing
+        tidy(target, table, depot, staging)
+    return notes
+
+
+class _Attempt:
+    """One try to commit a change on top of the newest version."""
+
+    def __init__(
+        self,
+        target: Target,
+        store: PackStore,
+        change: Change,
+        table: Table,
+        depot: Depot,
+        staging: Path,
+    ) -> None:
+        self._change = change
+        self._store = store
+        self._table = table
+        self._dimensions = target.dimensions
+        self._by = target.spec.partition_by
+        self._snapshot = table.open()
+        self._depot = depot
+        self._staging = staging
+        self._writer = RowWriter(depot, staging, target.dimensions, self._by)
+        if self._snapshot is not None and self._snapshot.partition_by != list(self._by):
+            raise Refused(
+                f"the Delta table {target.path} is partitioned by {self._snapshot.partition_by}; point the "
+                "sink at a new prefix to partition it otherwise"
+            )
+
+    def run(self) -> list[str]:
+        """Check, write, commit; returns what readers should know of new types."""
+        if self._change.fragments.is_empty() and self._snapshot is None:
+            return []
+        renewed = self._change.whole and not self._change.fragments.is_empty()
+        there = {} if self._snapshot is None or renewed else self._snapshot.schema
+        new = scan_fragments(self._store, self._change.fragments, self._dimensions)
+        found = new.collect_schema()
+        conversion = convert(found, there or (self._snapshot.schema if self._snapshot else {}))
+        self._check_values(new, conversion)
+        schema = widened(there, conversion.schema) if there else conversion.schema
+        if self._snapshot is None:
+            self._write_new(found, conversion, schema)
+            self._writer.finish()
+            self._table.create(schema, self._writer.files)
+            return conversion.notes
+        changed = list(schema.items()) != list(self._snapshot.schema.items())
+        touched = [] if self._change.whole else self._touched(everything=changed)
+        for file in touched:
+            self._keep(file, self._snapshot.schema, schema)
+        self._write_new(found, conversion, schema)
+        self._writer.finish()
+        removed = None if self._change.whole or changed else touched
+        if removed is None or removed or self._writer.files:
+            self._snapshot.commit(schema, self._writer.files, removed)
+        return conversion.notes if changed else []
+
+    def undo(self) -> None:
+        """Remove the files of a commit that did not come to be."""
+        for file in self._writer.files:
+            self._depot.remove_file(file.path)
+
+    def _check_values(self, new: pl.LazyFrame, conversion: Conversion) -> None:
+        if not conversion.checks:
+            return
+        found = new.select(check.alias(name) for name, (check, _) in conversion.checks.items())
+        for name, bad in found.collect(engine="streaming").row(0, named=True).items():
+            if bad:
+                raise Lossy(f"column `{name}` {conversion.checks[name][1]}; cast it, or leave it out")
+
+    # --- rows ---------------------------------------------------------------------------------------
+
+    def _write_new(self, found: pl.Schema, conversion: Conversion, schema: Mapping[str, pl.DataType]) -> None:
+        """The rows of the keys, some keys at a time."""
+        if self._change.fragments.is_empty():
+            return
+        target = pl.Schema(schema)
+        chunks = self._change.fragments.sort(KEY).with_columns(
+            (pl.col(ROWS).cum_sum() // FILE_ROWS).alias("chunk")
+        )
+        for chunk in chunks.partition_by("chunk", include_key=False, maintain_order=True):
+            rows = scan_fragments(self._store, chunk, self._dimensions)
+            whole = conform(rows, rows.collect_schema(), found).select(conversion.columns)
+            self._writer.add(conform(whole, pl.Schema(conversion.schema), target).collect(engine="in-memory"))
+
+    def _keep(
+        self, file: DataFile, old: Mapping[str, pl.DataType], schema: Mapping[str, pl.DataType]
+    ) -> None:
+        """The rows of a file that stay."""
+        held = {name: dtype for name, dtype in old.items() if name not in self._by}
+        wanted = {name: dtype for name, dtype in schema.items() if name not in self._by}
+        rows = self._table.scan([file.path]).join(
+            self._keys().lazy(), on=list(self._dimensions), how="anti", maintain_order="left"
+        )
+        kept = conform(rows.select(list(held)), pl.Schema(held), pl.Schema(wanted))
+        self._writer.add_to([file.partition[name] for name in self._by], kept.collect(engine="in-memory"))
+
+    def _touched(self, *, everything: bool) -> list[DataFile]:
+        """The files that hold rows of the keys; or all."""
+        assert self._snapshot is not None
+        files = self._snapshot.files
+        if everything or not files:
+            return files
+        keys = self._keys()
+        first = keys.get_column(self._dimensions[0])
+        candidates = [file for file in files if _may_hold(file, first)]
+        if not candidates:
+            return []
+        hit = (
+            self._table.scan([file.path for file in candidates], _FILE)
+            .select(_FILE, *self._dimensions)
+            .join(keys.lazy(), on=list(self._dimensions), how="semi")
+            .select(pl.col(_FILE).unique())
+            .collect(engine="streaming")
+            .to_series()
+            .to_list()
+        )
+        places = self._table.places([file.path for file in candidates])
+        return [file for file, place in zip(candidates, places, strict=True) if place in hit]
+
+    def _keys(self) -> pl.DataFrame:
+        """The keys whose rows leave the table: those that are replaced, and those that departed."""
+        replaced = self._change.fragments.get_column(KEY).to_list()
+        values = [parse_key(key) for key in (*replaced, *self._change.departed)]
+        of_this_shape = [value for value in values if set(value) == set(self._dimensions)]
+        return pl.DataFrame(
+            {name: [value[name] for value in of_this_shape] for name in self._dimensions},
+            schema=dict.fromkeys(self._dimensions, pl.String),
+        )
+
+
+def _may_hold(file: DataFile, values: pl.Series) -> bool:
+    low, high = (file.bounds or {}).get(values.name, (None, None))
+    if low is None or high is None:
+        return True
+    return bool(values.is_between(low, high).any())

@@ -1,0 +1,451 @@
+"""Delta sinks: one table, one commit a run, types, keys that leave, other writers, upkeep."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from barca.io.sinks.delta import publishing
+
+BY_SENSOR = """
+    import json, pathlib
+    import polars as pl
+    from barca import asset, partitions_from, sensor, sink
+
+    @sensor
+    def versions() -> dict:
+        return json.loads((pathlib.Path(__file__).parent / "versions.json").read_text())
+
+    @asset(partitions={{"k": partitions_from(versions)}}, batch="all")
+    @sink("exports/scored/", format="delta"{options})
+    def scored(k: list[str], versions: dict) -> pl.DataFrame:
+        rows = [(key, n, str(n % 2)) for key in k for n in range(versions[key])]
+        return pl.DataFrame(rows, schema={{"k": pl.String, "n": pl.Int64, "odd": pl.String}}, orient="row")
+"""
+
+WHOLE = """
+    import datetime as dt
+    import polars as pl
+    from barca import asset, sink
+
+    @asset
+    @sink("table/", format="delta"{options})
+    def orders():
+        return {value}
+"""
+
+EACH = """
+    import polars as pl
+    from barca import asset, partitions, sink
+
+    @asset(partitions={{"k": partitions({keys})}})
+    @sink("table/", format="delta")
+    def scored(k):
+        return {value}
+"""
+
+
+def set_versions(project, **values):
+    (project.root / "versions.json").write_text(json.dumps(values))
+
+
+@pytest.fixture
+def sensed(project):
+    project.write("pipeline.py", BY_SENSOR.format(options=""))
+    set_versions(project, a=1, b=2, c=3)
+    return project
+
+
+def whole(project, value: str, options: str = ""):
+    project.write("pipeline.py", WHOLE.format(value=value, options=options))
+
+
+def each(project, keys: str, value: str):
+    project.write("pipeline.py", EACH.format(keys=keys, value=value))
+
+
+def table(project, name="exports/scored") -> DeltaTable:
+    return DeltaTable(project.root / name)
+
+
+def rows(project, name="exports/scored", **options) -> list[tuple]:
+    return sorted(pl.scan_delta(str(project.root / name), **options).collect(engine="in-memory").rows())
+
+
+def error(project) -> str:
+    result = project.get()
+    assert result.status == "failed"
+    return result.error.message
+
+
+def scored(**keys) -> list[tuple]:
+    return sorted((key, n, str(n % 2)) for key, count in keys.items() for n in range(count))
+
+
+# --- commits ----------------------------------------------------------------------------------------
+
+
+def test_each_run_is_one_commit_of_the_keys_that_changed(sensed):
+    sensed.ran()
+    assert table(sensed).version() == 0
+    assert rows(sensed) == scored(a=1, b=2, c=3)
+    set_versions(sensed, a=1, b=5, c=3)
+    sensed.ran()
+    assert table(sensed).version() == 1
+    assert rows(sensed) == scored(a=1, b=5, c=3)
+    sensed.ran()
+    assert table(sensed).version() == 1
+
+
+def test_readers_can_travel_in_time(sensed):
+    sensed.ran()
+    set_versions(sensed, a=4, b=2, c=3)
+    sensed.ran()
+    assert rows(sensed, version=0) == scored(a=1, b=2, c=3)
+    assert rows(sensed, version=1) == scored(a=4, b=2, c=3)
+
+
+def test_keys_that_left_are_gone_in_the_commit_of_the_run(sensed):
+    sensed.ran()
+    set_versions(sensed, a=2, c=3)
+    sensed.ran()
+    assert table(sensed).version() == 1
+    assert rows(sensed) == scored(a=2, c=3)
+    set_versions(sensed, a=2)
+    sensed.ran()
+    assert rows(sensed) == scored(a=2)
+    set_versions(sensed)
+    sensed.ran()
+    assert rows(sensed) == []
+    assert table(sensed).schema().fields[1].name == "n"
+
+
+def test_a_selection_removes_nothing(sensed):
+    sensed.ran()
+    set_versions(sensed, a=4)
+    sensed.ran("scored", partition={"k": ["a"]})
+    assert rows(sensed) == scored(a=4, b=2, c=3)
+    sensed.ran()
+    assert rows(sensed) == scored(a=4)
+
+
+def test_a_key_without_rows_has_none(sensed):
+    sensed.ran()
+    set_versions(sensed, a=1, b=0, c=3)
+    sensed.ran()
+    assert rows(sensed) == scored(a=1, c=3)
+
+
+def test_a_changed_key_leaves_the_files_of_others(sensed, monkeypatch):
+    monkeypatch.setattr("barca.io.sinks.delta.rows.FILE_ROWS", 2)
+    monkeypatch.setattr(publishing, "FILE_ROWS", 2)
+    set_versions(sensed, a=2, b=2, c=2)
+    sensed.ran()
+    before = set(table(sensed).file_uris())
+    assert len(before) == 3
+    set_versions(sensed, a=1, b=2, c=2)
+    sensed.ran()
+    assert len(before & set(table(sensed).file_uris())) == 2
+
+
+def test_an_unpartitioned_asset_is_replaced_whole(project):
+    whole(project, 'pl.DataFrame({"v": [1, 2]})')
+    project.ran()
+    whole(project, 'pl.DataFrame({"v": [3]})')
+    project.ran()
+    assert rows(project, "table") == [(3,)]
+    assert table(project, "table").version() == 1
+
+
+def test_going_back_commits_the_cached_keys_without_running_them(project):
+    each(project, '["a", "b"]', 'pl.DataFrame({"v": ["A" + k]})')
+    project.ran()
+    each(project, '["a", "b"]', 'pl.DataFrame({"v": ["B" + k]})')
+    project.ran()
+    each(project, '["a", "b"]', 'pl.DataFrame({"v": ["A" + k]})')
+    told = []
+    assert project.open(listener=told.append).get().to_dict()["steps_executed"] == 0
+    assert rows(project, "table") == [("a", "Aa"), ("b", "Ab")]
+    assert [event.message for event in told if type(event).__name__ == "Noted"] == [
+        "sink table/: republished 2 cached keys of scored"
+    ]
+
+
+def test_a_failed_key_keeps_its_rows(project):
+    each(project, '["a", "b"]', 'pl.DataFrame({"v": [1]})')
+    project.ran()
+    each(project, '["a", "b"]', 'pl.DataFrame({"v": [2]}) if k == "a" else 1 / 0')
+    assert project.get().status == "failed"
+    assert rows(project, "table") == [("a", 2), ("b", 1)]
+
+
+def test_a_sink_that_fails_is_committed_by_the_next_run(project):
+    each(project, '["a"]', 'pl.DataFrame({"v": [1]})')
+    project.write("table/theirs.txt", "")
+    assert error(project).startswith("SinkError: sink table/: the delta prefix table/ holds files barca did not")
+    (project.root / "table/theirs.txt").unlink()
+    assert project.ran() == {}
+    assert rows(project, "table") == [("a", 1)]
+
+
+def test_a_table_of_another_asset_and_a_dataset_are_refused(project):
+    each(project, '["a"]', 'pl.DataFrame({"v": [1]})')
+    project.ran()
+    project.edit("pipeline.py", ', format="delta"', "")
+    assert "table/ is a Delta table" in error(project)
+    project.edit("pipeline.py", '@sink("table/")\ndef scored', '@sink("table/", format="delta")\ndef other')
+    assert "belongs to the asset pipeline.py:scored" in error(project)
+
+
+def test_it_is_read_by_delta_rs_and_duckdb(sensed):
+    sensed.ran()
+    set_versions(sensed, a=1, b=2, c=1)
+    sensed.ran()
+    assert sorted(pl.from_arrow(table(sensed).to_pyarrow_table()).rows()) == scored(a=1, b=2, c=1)
+    import duckdb
+
+    dataset = table(sensed).to_pyarrow_dataset()
+    assert sorted(duckdb.sql("select k, n, odd from dataset").fetchall()) == scored(a=1, b=2, c=1)
+    assert dataset is not None
+
+
+# --- partition columns ------------------------------------------------------------------------------
+
+
+def test_columns_can_partition_the_table(project):
+    project.write("pipeline.py", BY_SENSOR.format(options=', partition_by=["odd"]'))
+    set_versions(project, a=1, b=2, c=3)
+    project.ran()
+    set_versions(project, a=1, b=5, c=3)
+    project.ran()
+    assert table(project).metadata().partition_columns == ["odd"]
+    assert rows(project) == scored(a=1, b=5, c=3)
+    assert sorted(pl.from_arrow(table(project).to_pyarrow_table()).select("k", "n", "odd").rows()) == scored(a=1, b=5, c=3)
+
+
+def test_another_partitioning_of_a_table_that_is_there_is_refused(sensed):
+    sensed.ran()
+    sensed.write("pipeline.py", BY_SENSOR.format(options=', partition_by=["odd"]'))
+    assert "is partitioned by []" in error(sensed)
+
+
+@pytest.mark.parametrize("value", ['""', '"__HIVE_DEFAULT_PARTITION__"'])
+def test_s4_partition_values_that_delta_reads_as_others_are_refused(project, value):
+    whole(project, f'pl.DataFrame({{"d": [None, "null", {value}], "v": [1, 2, 3]}})', ', partition_by=["d"]')
+    assert "missing value" in error(project)
+    assert not (project.root / "table/_delta_log").exists()
+
+
+def test_s4_missing_values_and_the_text_null_come_back(project):
+    odd = [None, "null", "a b", "x/y", "é", "a%2Fb", "*"]
+    whole(project, f'pl.DataFrame({{"d": {odd!r}, "v": {[str(value) for value in odd]!r}}})', ', partition_by=["d"]')
+    project.ran()
+    expected = sorted((str(value), value) for value in odd)
+    by_delta = pl.from_arrow(table(project, "table").to_pyarrow_table())
+    for found in (pl.read_delta(str(project.root / "table")), by_delta):
+        assert sorted(found.select("v", "d").rows(), key=str) == sorted(expected, key=str)
+
+
+# --- types ------------------------------------------------------------------------------------------
+
+KEPT = {
+    'pl.Series(["a", None], dtype=pl.Categorical)': ("Categorical is written as String", ["a", None], pl.String),
+    'pl.Series(["a", None], dtype=pl.Enum(["a"]))': ("Enum is written as String", ["a", None], pl.String),
+    "pl.Series([255, None], dtype=pl.UInt8)": ("UInt8 is written as Int16", [255, None], pl.Int16),
+    "pl.Series([2**63 - 1, None], dtype=pl.UInt64)": ("UInt64 is written as Int64", [2**63 - 1, None], pl.Int64),
+    "pl.Series([1.5, None], dtype=pl.Float16)": ("Float16 is written as Float32", [1.5, None], pl.Float32),
+    "pl.Series([[1, 2], None], dtype=pl.Array(pl.Int64, 2))": ("is written as List(Int64)", [[1, 2], None], pl.List(pl.Int64)),
+    'pl.Series([dt.datetime(2026, 1, 1)]).dt.replace_time_zone("Asia/Tokyo")': (
+        "is written as Datetime(time_unit='us', time_zone='UTC')",
+        [datetime(2025, 12, 31, 15, tzinfo=UTC)],
+        pl.Datetime("us", "UTC"),
+    ),
+    "pl.Series([dt.datetime(2026, 1, 1, 1, 1, 1, 5)]).dt.cast_time_unit('ns')": (
+        None,
+        [datetime(2026, 1, 1, 1, 1, 1, 5)],
+        pl.Datetime("us"),
+    ),
+    "pl.Series([dt.datetime(2026, 1, 1)]).dt.cast_time_unit('ms')": (None, [datetime(2026, 1, 1)], pl.Datetime("us")),
+    "pl.Series([1, None], dtype=pl.Int8)": (None, [1, None], pl.Int8),
+    "pl.Series(['1.25'], dtype=pl.String).str.to_decimal(scale=2)": (None, None, None),
+    "pl.Series([b'a', None])": (None, [b"a", None], pl.Binary),
+    "pl.Series([{'a': 1, 'b': ['x']}])": (None, [{"a": 1, "b": ["x"]}], None),
+    "pl.Series([True, None])": (None, [True, None], pl.Boolean),
+    "pl.Series([dt.date(2026, 1, 1), None])": (None, None, pl.Date),
+    "pl.Series([float('nan'), 1e300])": (None, None, pl.Float64),
+}
+LOST = {
+    "pl.Series([None, None])": "missing values only",
+    "pl.Series([dt.time(1)])": "Delta has no such type",
+    "pl.Series([dt.timedelta(1)])": "Delta has no such type",
+    "pl.Series([1], dtype=pl.Int128)": "Delta has no such type",
+    "pl.Series([2**63], dtype=pl.UInt64)": "integers beyond",
+    "pl.Series([1], dtype=pl.Int64).cast(pl.Datetime('ns'))": "holds nanoseconds",
+    "pl.Series([[dt.time(1)]])": "Delta has no such type",
+    "pl.Series([{'a': dt.timedelta(1)}])": "Delta has no such type",
+}
+
+
+@pytest.mark.parametrize("value", KEPT)
+def test_s3_types_that_are_kept_or_converted_and_said_so(project, value):
+    said, values, dtype = KEPT[value]
+    whole(project, f"pl.DataFrame({{'c': {value}}})")
+    result = project.get()
+    assert result.status == "success", result.error
+    warnings = result.to_dict()["warnings"]
+    assert [warning for warning in warnings if "column `c`" in warning and (said or "?") in warning] == warnings
+    assert bool(warnings) == bool(said)
+    found = pl.read_delta(str(project.root / "table"))["c"]
+    if dtype is not None:
+        assert found.dtype == dtype
+    if values is not None:
+        assert sorted(found.to_list(), key=str) == sorted(values, key=str)
+
+
+@pytest.mark.parametrize("value", LOST)
+def test_s3_types_that_would_be_lost_are_refused_before_writing(project, value):
+    whole(project, f"pl.DataFrame({{'c': {value}}})")
+    message = error(project)
+    assert "sink table/: Lossy: column `c`" in message
+    assert LOST[value] in message
+    assert os.listdir(project.root / "table") == ["_barca_sink.json"]
+
+
+DRIFT = """
+    import json, pathlib
+    import polars as pl
+    from barca import asset, partitions_from, sensor, sink
+
+    @sensor
+    def versions() -> dict:
+        return json.loads((pathlib.Path(__file__).parent / "versions.json").read_text())
+
+    @asset(partitions={"k": partitions_from(versions)})
+    @sink("table/", format="delta")
+    def scored(k: str, versions: str):
+        return pl.DataFrame({"c": eval(versions)})
+"""
+
+
+@pytest.fixture
+def drifting(project):
+    project.write("pipeline.py", DRIFT)
+    set_versions(project, a="pl.Series([1], dtype=pl.Int64)", b="pl.Series([2], dtype=pl.Int64)")
+    project.ran()
+    return project
+
+
+def drift(project, value):
+    set_versions(project, a="pl.Series([1], dtype=pl.Int64)", b=value)
+
+
+def test_s3_a_float_never_becomes_an_integer(drifting):
+    drift(drifting, "pl.Series([1.5])")
+    assert "column `c` is Float64, and Int64 in the table" in error(drifting)
+    assert rows(drifting, "table") == [("a", 1), ("b", 2)]
+    drift(drifting, "pl.Series(['x'])")
+    assert "column `c` is String, and Int64 in the table" in error(drifting)
+
+
+def test_s3_a_narrower_integer_is_widened(drifting):
+    drift(drifting, "pl.Series([7], dtype=pl.Int8)")
+    drifting.ran()
+    assert rows(drifting, "table") == [("a", 1), ("b", 7)]
+    assert pl.read_delta(str(drifting.root / "table")).schema["c"] == pl.Int64
+
+
+def test_s3_a_column_becomes_wider_in_one_commit(project):
+    project.write("pipeline.py", DRIFT)
+    set_versions(project, a="pl.Series([1], dtype=pl.Int32)", b="pl.Series([2], dtype=pl.Int32)")
+    project.ran()
+    set_versions(project, a="pl.Series([1], dtype=pl.Int32)", b="pl.Series([2**40], dtype=pl.Int64)")
+    project.ran()
+    assert rows(project, "table") == [("a", 1), ("b", 2**40)]
+    assert pl.read_delta(str(project.root / "table")).schema["c"] == pl.Int64
+    assert table(project, "table").version() == 1
+
+
+def test_new_columns_are_missing_in_older_rows(drifting):
+    drift(drifting, "pl.DataFrame({'c': [7], 'd': ['new']}).to_struct()")
+    drifting.edit("pipeline.py", '{"c": eval(versions)})', '{"c": eval(versions)}).pipe(lambda f: f.unnest("c") if k == "b" else f)')
+    drifting.get(partition={"k": ["b"]})
+    found = pl.read_delta(str(drifting.root / "table")).sort("k")
+    assert found.select("k", "c", "d").rows() == [("a", 1, None), ("b", 7, "new")]
+
+
+def test_missing_values_only_take_the_type_that_the_table_has(drifting):
+    drift(drifting, "pl.Series([None])")
+    drifting.ran()
+    assert rows(drifting, "table") == [("a", 1), ("b", None)]
+
+
+def test_an_edit_that_changes_every_key_may_change_types(drifting):
+    drift(drifting, "pl.Series([7], dtype=pl.Int64)")
+    drifting.edit("pipeline.py", '{"c": eval(versions)}', '{"c": eval(versions).cast(pl.String)}')
+    drifting.ran()
+    assert rows(drifting, "table") == [("a", "1"), ("b", "7")]
+
+
+# --- others -----------------------------------------------------------------------------------------
+
+
+def test_a_commit_that_was_outrun_is_made_again(sensed, monkeypatch):
+    sensed.ran()
+    set_versions(sensed, a=4, b=2, c=3)
+    real = publishing._Attempt.run
+    others = []
+
+    def run(self):
+        if not others:
+            others.append(1)
+            extra = pl.DataFrame({"k": ["z"], "n": [0], "odd": ["0"]})
+            write_deltalake(str(sensed.root / "exports/scored"), extra, mode="append")
+        return real(self)
+
+    monkeypatch.setattr(publishing._Attempt, "run", run)
+    sensed.ran()
+    assert rows(sensed) == sorted([*scored(a=4, b=2, c=3), ("z", 0, "0")])
+    data = {Path(uri).name for uri in table(sensed).file_uris()}
+    every = {path.name for path in (sensed.root / "exports/scored").glob("*.parquet")}
+    old = {Path(uri).name for version in (0, 1) for uri in DeltaTable(sensed.root / "exports/scored", version=version).file_uris()}
+    assert every == data | old, "the files of the attempt that was outrun are removed"
+
+
+def test_a_store_that_was_deleted_replaces_the_table(sensed):
+    sensed.ran()
+    shutil.rmtree(sensed.root / ".barca")
+    set_versions(sensed, a=2, b=2)
+    sensed.ran()
+    assert rows(sensed) == scored(a=2, b=2)
+
+
+def test_small_files_are_merged_and_old_ones_deleted(project, monkeypatch):
+    project.write("pipeline.py", BY_SENSOR.format(options=", compact_files=2, vacuum_hours=1"))
+    monkeypatch.setattr("barca.io.sinks.delta.rows.FILE_ROWS", 1)
+    monkeypatch.setattr(publishing, "FILE_ROWS", 1)
+    set_versions(project, a=1, b=1, c=1, d=1)
+    monkeypatch.setattr("barca.io.sinks.delta.publishing.tidy", lambda *arguments: None)
+    project.ran()
+    assert len(table(project).file_uris()) == 4
+    monkeypatch.undo()
+    set_versions(project, a=1, b=1, c=1, d=2)
+    project.ran()
+    assert len(table(project).file_uris()) == 1
+    assert rows(project) == scored(a=1, b=1, c=1, d=2)
+    assert (project.root / "exports/scored/_barca_sink.json").exists()
+    set_versions(project, a=1, b=1, c=1, d=3)
+    project.ran()
+    assert rows(project) == scored(a=1, b=1, c=1, d=3)
+
+
+def test_options_of_upkeep_are_in_no_hash(sensed):
+    sensed.ran()
+    sensed.write("pipeline.py", BY_SENSOR.format(options=", compact_files=9, vacuum_hours=9"))
+    assert sensed.ran() == {"versions": 1}
