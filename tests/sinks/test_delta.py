@@ -189,7 +189,9 @@ def test_a_failed_key_keeps_its_rows(project):
 def test_a_sink_that_fails_is_committed_by_the_next_run(project):
     each(project, '["a"]', 'pl.DataFrame({"v": [1]})')
     project.write("table/theirs.txt", "")
-    assert error(project).startswith("SinkError: sink table/: the delta prefix table/ holds files barca did not")
+    assert error(project).startswith(
+        "SinkError: sink table/: the delta prefix table/ holds files barca did not"
+    )
     (project.root / "table/theirs.txt").unlink()
     assert project.ran() == {}
     assert rows(project, "table") == [("a", 1)]
@@ -227,7 +229,9 @@ def test_columns_can_partition_the_table(project):
     project.ran()
     assert table(project).metadata().partition_columns == ["odd"]
     assert rows(project) == scored(a=1, b=5, c=3)
-    assert sorted(pl.from_arrow(table(project).to_pyarrow_table()).select("k", "n", "odd").rows()) == scored(a=1, b=5, c=3)
+    assert sorted(pl.from_arrow(table(project).to_pyarrow_table()).select("k", "n", "odd").rows()) == scored(
+        a=1, b=5, c=3
+    )
 
 
 def test_another_partitioning_of_a_table_that_is_there_is_refused(sensed):
@@ -245,7 +249,11 @@ def test_s4_partition_values_that_delta_reads_as_others_are_refused(project, val
 
 def test_s4_missing_values_and_the_text_null_come_back(project):
     odd = [None, "null", "a b", "x/y", "é", "a%2Fb", "*"]
-    whole(project, f'pl.DataFrame({{"d": {odd!r}, "v": {[str(value) for value in odd]!r}}})', ', partition_by=["d"]')
+    whole(
+        project,
+        f'pl.DataFrame({{"d": {odd!r}, "v": {[str(value) for value in odd]!r}}})',
+        ', partition_by=["d"]',
+    )
     project.ran()
     expected = sorted((str(value), value) for value in odd)
     by_delta = pl.from_arrow(table(project, "table").to_pyarrow_table())
@@ -256,12 +264,24 @@ def test_s4_missing_values_and_the_text_null_come_back(project):
 # --- types ------------------------------------------------------------------------------------------
 
 KEPT = {
-    'pl.Series(["a", None], dtype=pl.Categorical)': ("Categorical is written as String", ["a", None], pl.String),
+    'pl.Series(["a", None], dtype=pl.Categorical)': (
+        "Categorical is written as String",
+        ["a", None],
+        pl.String,
+    ),
     'pl.Series(["a", None], dtype=pl.Enum(["a"]))': ("Enum is written as String", ["a", None], pl.String),
     "pl.Series([255, None], dtype=pl.UInt8)": ("UInt8 is written as Int16", [255, None], pl.Int16),
-    "pl.Series([2**63 - 1, None], dtype=pl.UInt64)": ("UInt64 is written as Int64", [2**63 - 1, None], pl.Int64),
+    "pl.Series([2**63 - 1, None], dtype=pl.UInt64)": (
+        "UInt64 is written as Int64",
+        [2**63 - 1, None],
+        pl.Int64,
+    ),
     "pl.Series([1.5, None], dtype=pl.Float16)": ("Float16 is written as Float32", [1.5, None], pl.Float32),
-    "pl.Series([[1, 2], None], dtype=pl.Array(pl.Int64, 2))": ("is written as List(Int64)", [[1, 2], None], pl.List(pl.Int64)),
+    "pl.Series([[1, 2], None], dtype=pl.Array(pl.Int64, 2))": (
+        "is written as List(Int64)",
+        [[1, 2], None],
+        pl.List(pl.Int64),
+    ),
     'pl.Series([dt.datetime(2026, 1, 1)]).dt.replace_time_zone("Asia/Tokyo")': (
         "is written as Datetime(time_unit='us', time_zone='UTC')",
         [datetime(2025, 12, 31, 15, tzinfo=UTC)],
@@ -272,7 +292,11 @@ KEPT = {
         [datetime(2026, 1, 1, 1, 1, 1, 5)],
         pl.Datetime("us"),
     ),
-    "pl.Series([dt.datetime(2026, 1, 1)]).dt.cast_time_unit('ms')": (None, [datetime(2026, 1, 1)], pl.Datetime("us")),
+    "pl.Series([dt.datetime(2026, 1, 1)]).dt.cast_time_unit('ms')": (
+        None,
+        [datetime(2026, 1, 1)],
+        pl.Datetime("us"),
+    ),
     "pl.Series([1, None], dtype=pl.Int8)": (None, [1, None], pl.Int8),
     "pl.Series(['1.25'], dtype=pl.String).str.to_decimal(scale=2)": (None, None, None),
     "pl.Series([b'a', None])": (None, [b"a", None], pl.Binary),
@@ -300,7 +324,9 @@ def test_s3_types_that_are_kept_or_converted_and_said_so(project, value):
     result = project.get()
     assert result.status == "success", result.error
     warnings = result.to_dict()["warnings"]
-    assert [warning for warning in warnings if "column `c`" in warning and (said or "?") in warning] == warnings
+    assert [
+        warning for warning in warnings if "column `c`" in warning and (said or "?") in warning
+    ] == warnings
     assert bool(warnings) == bool(said)
     found = pl.read_delta(str(project.root / "table"))["c"]
     if dtype is not None:
@@ -374,7 +400,11 @@ def test_s3_a_column_becomes_wider_in_one_commit(project):
 
 def test_new_columns_are_missing_in_older_rows(drifting):
     drift(drifting, "pl.DataFrame({'c': [7], 'd': ['new']}).to_struct()")
-    drifting.edit("pipeline.py", '{"c": eval(versions)})', '{"c": eval(versions)}).pipe(lambda f: f.unnest("c") if k == "b" else f)')
+    drifting.edit(
+        "pipeline.py",
+        '{"c": eval(versions)})',
+        '{"c": eval(versions)}).pipe(lambda f: f.unnest("c") if k == "b" else f)',
+    )
     drifting.get(partition={"k": ["b"]})
     found = pl.read_delta(str(drifting.root / "table")).sort("k")
     assert found.select("k", "c", "d").rows() == [("a", 1, None), ("b", 7, "new")]
@@ -414,7 +444,11 @@ def test_a_commit_that_was_outrun_is_made_again(sensed, monkeypatch):
     assert rows(sensed) == sorted([*scored(a=4, b=2, c=3), ("z", 0, "0")])
     data = {Path(uri).name for uri in table(sensed).file_uris()}
     every = {path.name for path in (sensed.root / "exports/scored").glob("*.parquet")}
-    old = {Path(uri).name for version in (0, 1) for uri in DeltaTable(sensed.root / "exports/scored", version=version).file_uris()}
+    old = {
+        Path(uri).name
+        for version in (0, 1)
+        for uri in DeltaTable(sensed.root / "exports/scored", version=version).file_uris()
+    }
     assert every == data | old, "the files of the attempt that was outrun are removed"
 
 
