@@ -61,9 +61,20 @@ def find_lambda(source: SourceFile, code: types.CodeType) -> ast.Lambda | None:
         last = max((line, column) for _, _, line, column in spans)
         around = [one for one in candidates if _start(one.body) <= first and last <= _end(one.body)]
         candidates = sorted(around, key=lambda one: (_start(one.body), _negated(_end(one.body))))[-1:]
+    else:  # Python 3.12 keeps no columns for a lambda that is one constant
+        candidates = [one for one in candidates if _compiles_to(one, code)]
     if len({dump(one) for one in candidates}) == 1:
         return candidates[-1]
     return None
+
+
+def _compiles_to(node: ast.Lambda, code: types.CodeType) -> bool:
+    made = compile(ast.Expression(node), "<lambda>", "eval").co_consts
+    return any(
+        one.co_code == code.co_code and one.co_consts == code.co_consts
+        for one in made
+        if isinstance(one, types.CodeType)
+    )
 
 
 def _start(node: ast.expr) -> tuple[int, int]:
