@@ -69,6 +69,9 @@ def get(target: Any = None, *files: str | Path, **options: Any) -> Any:
         The value of an unpartitioned target. Of a partitioned one, a dict of display key to value, in key
         order. Of several targets, a dict of target to these.
 
+    Warns:
+        UserWarning: What planning could not follow, and files that were left out because they do not load.
+
     Raises:
         BarcaError: The target does not exist, a step failed, or more than 1,000 keys would be returned.
     """

@@ -1,4 +1,7 @@
-"""What happens in a run, as values that listeners receive."""
+"""What happens in a run, as values that listeners receive.
+
+What steps print is not among them: workers write it to stderr and to the logs themselves.
+"""
 
 from __future__ import annotations
 
@@ -63,15 +66,6 @@ class KeyFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class StepOutput:
-    """A line that a step printed."""
-
-    node: NodeId
-    stream: str
-    line: str
-
-
-@dataclass(frozen=True, slots=True)
 class Warned:
     """Something people should know; the run goes on."""
 
@@ -103,5 +97,5 @@ class RunFinished:
 
 
 Event: TypeAlias = (
-    RunStarted | NodePlanned | WorkStarted | KeysDone | KeyFailed | StepOutput | Warned | Noted | RunFinished
+    RunStarted | NodePlanned | WorkStarted | KeysDone | KeyFailed | Warned | Noted | RunFinished
 )

@@ -6,7 +6,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from barca.discovery.files import PACKAGE
+from barca.discovery.files import PACKAGE, is_project_path
 from barca.discovery.names import declared_nodes
 from barca.errors import BarcaError
 from barca.graph import BrokenFile
@@ -19,12 +19,29 @@ if TYPE_CHECKING:
 
 def broken_file(root: Path, file: Path, error: BaseException) -> BrokenFile:
     """A file that could not be imported, with the nodes that its text declares."""
-    shown = file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
+    shown = _shown(root, file)
     try:
         nodes = declared_nodes(shown, file.read_bytes())
     except OSError:
         nodes = ()
-    return BrokenFile(shown, nodes, describe(error, root), user_traceback(error))
+    culprit = _shown(root, _origin(root, error) or file)
+    return BrokenFile(
+        shown, nodes, describe(error, root), user_traceback(error), culprit if culprit != shown else None
+    )
+
+
+def _shown(root: Path, file: Path) -> str:
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
+
+
+def _origin(root: Path, error: BaseException) -> Path | None:
+    """The project's file whose import raised, which may be one that the file imports."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [frame.filename for frame in frames if frame.name == "<module>"]
+    if isinstance(error, SyntaxError) and error.filename:
+        places.append(error.filename)
+    own = (Path(place) for place in reversed(places) if not _is_machinery(place))
+    return next((place for place in own if is_project_path(root, place)), None)
 
 
 def broken_node(node: Node, error: BaseException) -> BrokenFile:

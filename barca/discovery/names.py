@@ -21,8 +21,8 @@ _STARRED = (*DECORATORS, "sink", "partitions", "batches")
 _BARCA_IMPORT = re.compile(r"^\s*from\s+barca(?:\.\w+)?\s+import\s+(\([^)]*|[^#\n(]*)", re.MULTILINE)
 _ALIAS = re.compile(r"(\w+)\s+as\s+(\w+)")
 _DECORATED = re.compile(
-    r"^[ \t]*@[ \t]*(?:\w+[ \t]*\.[ \t]*)*(?P<decorator>\w+)(?P<between>.*?)^[ \t]*(?:async[ \t]+)?def[ \t]+"
-    r"(?P<function>\w+)",
+    r"^[ \t]*@[ \t]*(?:\w+[ \t]*\.[ \t]*)*(?P<decorator>\w+)(?P<between>.*?)^[ \t]*"
+    r"(?:(?:async[ \t]+)?def|class)[ \t]+(?P<function>\w+)",
     re.MULTILINE | re.DOTALL,
 )
 _NAME_ARGUMENT = re.compile(r"\bname\s*=\s*(['\"])(?P<name>[^'\"\n]+)\1")
@@ -79,13 +79,13 @@ def declared_nodes(file: str, source: bytes) -> tuple[NodeId, ...]:
 
 
 def _read(tree: ast.Module) -> Iterator[tuple[str, bool]]:
-    """Function name or `name=` of each decorated function, and whether it was `name=`."""
+    """Name or `name=` of each decorated function, or class by mistake, and whether it was `name=`."""
     statements = list(ast.walk(tree))
     names = BarcaNames()
     for statement in statements:
         names.add(statement)
     for statement in statements:
-        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
         for decorator in statement.decorator_list:
             called = decorator.func if isinstance(decorator, ast.Call) else decorator

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from barca.errors import FragmentError, InputError
+from barca.exec.fitting import Telling, fit_all, fitted, of_parameter, require_dict, require_list, unfit
 from barca.io.annotations import list_item, mapping_value, parameter_annotations, table_form
 from barca.io.fragments import read_keyed, scan_fragments
 from barca.io.keyed import ROW, keyed_by, read_keyed_rows
@@ -53,12 +54,15 @@ def bind_each(work: Work, definition: Definition[..., Any], store: PackStore) ->
         inputs.columns[name] = work.keys.get_column(dimension(name)).to_list()
     for binding in work.inputs:
         annotation = annotations.get(binding.parameter)
-        if binding.mode == "same_key":
-            inputs.columns[binding.parameter] = _own_values(work, binding, annotation, store, inputs)
-        elif binding.mode == "value":
-            inputs.columns[binding.parameter] = _each_own_value(work, binding, annotation, store)
-        else:
-            inputs.shared[binding.parameter] = _shared(binding, annotation, store)
+        with Telling(work, binding, annotation):
+            if binding.mode == "same_key":
+                values = _own_values(work, binding, annotation, store, inputs)
+            elif binding.mode == "value":
+                values = _each_own_value(work, binding, annotation, store)
+            else:
+                inputs.shared[binding.parameter] = _shared(binding, annotation, store)
+                continue
+            inputs.columns[binding.parameter] = _fitting(work, binding, annotation, values, inputs)
     return inputs
 
 
@@ -75,12 +79,14 @@ def bind_batch(work: Work, definition: Definition[..., Any], store: PackStore) -
     }
     for binding in work.inputs:
         annotation = annotations.get(binding.parameter)
-        if binding.mode == "same_key":
-            arguments[binding.parameter] = _own_table_or_dict(work, binding, annotation, store)
-        elif binding.mode == "value":
-            arguments[binding.parameter] = _values_table_or_dict(work, binding, annotation, store)
-        else:
-            arguments[binding.parameter] = _shared(binding, annotation, store)
+        with Telling(work, binding, annotation):
+            if binding.mode == "same_key":
+                given = _own_table_or_dict(work, binding, annotation, store)
+            elif binding.mode == "value":
+                given = _values_table_or_dict(work, binding, annotation, store)
+            else:
+                given = _shared(binding, annotation, store)
+        arguments[binding.parameter] = given
     return arguments
 
 
@@ -96,17 +102,35 @@ def names_of_keys(work: Work) -> list[str]:
 
 def _shared(binding: InputBinding, annotation: Any, store: PackStore) -> Any:
     if binding.mode == "whole":
-        return read_value(store, binding.fragments, annotation, binding.dimensions)
+        value = read_value(store, binding.fragments, annotation, binding.dimensions)
+        return fit_all(binding, annotation, [value], [""])[0]
     form = table_form(annotation)
     if form is not None and binding.template is not None:
         return form_table(scan_fragments(store, binding.template, binding.dimensions).head(0), form)
     if form is not None:
         return read_table(store, binding.fragments, annotation, binding.dimensions)
+    require_list(annotation)
     _, item = list_item(annotation)
-    return list(read_values(store, binding.fragments, item, binding.dimensions).values())
+    values = read_values(store, binding.fragments, item, binding.dimensions)
+    return fit_all(binding, item, list(values.values()), list(values))
 
 
 # --- the same key of a partitioned node -------------------------------------------------------------
+
+
+def _fitting(
+    work: Work, binding: InputBinding, annotation: Any, values: list[Any], inputs: EachInputs
+) -> list[Any]:
+    """Each key's value as annotated; keys whose value cannot be given so are noted as failures."""
+    wrong = unfit(annotation, values)
+    keys = work.keys.get_column(KEY).to_list() if wrong else ()
+    for place, key in enumerate(keys):
+        if type(values[place]) in wrong:
+            try:
+                values[place] = fitted(binding, annotation, values[place], key)
+            except InputError as error:
+                inputs.failures.setdefault(key, of_parameter(error, work, binding, annotation))
+    return values
 
 
 def _own_values(
@@ -120,7 +144,8 @@ def _own_values(
         values = dict[str, Any]()
         for (path,), part in fragments.group_by(PATH, maintain_order=True):
             try:
-                values |= read_values(store, part, annotation, binding.dimensions)
+                with Telling(work, binding, annotation):
+                    values |= read_values(store, part, annotation, binding.dimensions)
             except (FragmentError, InputError) as error:
                 for key in part.get_column(KEY):
                     inputs.failures.setdefault(key, _of_key(error, binding, key, str(path)))
@@ -146,8 +171,10 @@ def _own_table_or_dict(work: Work, binding: InputBinding, annotation: Any, store
     mapping, item = mapping_value(annotation)
     if not mapping and table_form(annotation) is not None:
         return read_table(store, fragments, annotation, binding.dimensions)
+    require_dict(annotation)
     values = read_values(store, fragments, item, binding.dimensions)
-    return dict(zip(names_of_keys(work), values.values(), strict=True))
+    fitting = fit_all(binding, item, list(values.values()), list(values))
+    return dict(zip(names_of_keys(work), fitting, strict=True))
 
 
 def _present(work: Work, binding: InputBinding) -> pl.DataFrame:
@@ -232,14 +259,16 @@ def _parsed(texts: pl.Series) -> list[Any]:
 
 
 def _values_table_or_dict(work: Work, binding: InputBinding, annotation: Any, store: PackStore) -> Any:
-    mapping, _ = mapping_value(annotation)
+    mapping, item = mapping_value(annotation)
     form = table_form(annotation)
     rows = None if mapping or form is None else _own_rows(work, binding, store)
     if form is not None and rows is not None:
         return form_table(rows.select(*work.dimensions, pl.exclude(work.dimensions)), form)
     values = _parsed(_keyed_values(work, binding, store))
     if mapping or form is None:
-        return dict(zip(names_of_keys(work), values, strict=True))
+        require_dict(annotation)
+        fitting = fit_all(binding, item, values, work.keys.get_column(KEY).to_list())
+        return dict(zip(names_of_keys(work), fitting, strict=True))
     keys = work.keys.select(pl.col(dimension(name)).alias(name) for name in work.dimensions)
     column = pl.Series(VALUE, values, strict=False)
     return form_table(keys.hstack([column]), form)

@@ -83,6 +83,7 @@ class RunReport:
         failure: The first failure, if any.
         elapsed_seconds: Wall time.
         warnings: For people.
+        stored: Per node, what was stored before the run, `schemas.MATERIALIZATIONS`.
     """
 
     run_id: str
@@ -92,3 +93,4 @@ class RunReport:
     failure: Failure | None
     elapsed_seconds: float
     warnings: Sequence[str] = field(default_factory=tuple)
+    stored: Mapping[NodeId, pl.DataFrame] = field(default_factory=dict)

@@ -157,12 +157,13 @@ def _shown(value: Any) -> Any:
         return HIDDEN if isinstance(value, str) and holds_password(value) else value
     if not value._fields:
         return value
-    twin: Any = type(value)()
-    if isinstance(value, ast.stmt):
-        twin.lineno = value.lineno  # `unparse` asks statements for it
+    parts: dict[str, Any] = {}
     for name, part in ast.iter_fields(value):
         is_block = name == "body" and isinstance(part, list)
-        setattr(twin, name, (_shown(_statements(part)) or [ast.Pass()]) if is_block else _shown(part))
+        parts[name] = (_shown(_statements(part)) or [ast.Pass()]) if is_block else _shown(part)
+    twin: Any = type(value)(**parts)
+    if isinstance(value, ast.stmt):
+        twin.lineno = value.lineno  # `unparse` asks statements for it
     _hide_named(twin)
     return twin
 

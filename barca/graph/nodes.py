@@ -84,12 +84,14 @@ class BrokenFile:
         nodes: Ids of the nodes that are lost with it.
         error: `ExceptionType: message`.
         traceback: The full text.
+        culprit: The file to fix, where another one is at fault.
     """
 
     file: str
     nodes: tuple[NodeId, ...]
     error: str
     traceback: str
+    culprit: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON-writable values."""
@@ -98,6 +100,7 @@ class BrokenFile:
             "nodes": list(self.nodes),
             "error": self.error,
             "traceback": self.traceback,
+            "culprit": self.culprit or self.file,
         }
 
 
@@ -157,13 +160,14 @@ class Graph:
                 remediation="name one of " + ", ".join(f"`{match}`" for match in matches),
             )
         for broken in self.load_errors:
+            culprit = broken.culprit or broken.file
             if any(name in (node_id, short_name(node_id)) for node_id in broken.nodes):
                 raise LoadError(
                     f"`{name}` could not be loaded: {broken.error}",
                     node=name,
                     file=broken.file,
                     traceback=broken.traceback,
-                    remediation=f"fix {broken.file}; `barca list` shows every file that fails to load",
+                    remediation=f"fix {culprit}; `barca list` shows every file that fails to load",
                 )
         hint = did_you_mean(name, [*(short_name(node_id) for node_id in self.nodes)])
         raise SelectionError(f"there is no node `{name}`", code="unknown_target", remediation=hint)
@@ -183,4 +187,5 @@ def lost_with(node_id: NodeId, file: str, source: NodeId, cause: BrokenFile) -> 
         nodes=(node_id,),
         error=f"LoadError: it reads `{source}`{_NOT_LOADED}{reason}",
         traceback=cause.traceback,
+        culprit=cause.culprit or cause.file,
     )

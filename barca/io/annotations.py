@@ -25,6 +25,7 @@ _ALIASES: Final = {"pl": "polars", "pa": "pyarrow", "ds": "pyarrow", "pd": "pand
 _NAME: Final = re.compile(r"[A-Za-z_][\w.]*")
 _BARE: Final[dict[str, TableForm]] = {name: form for (_, name), form in reversed(_FORMS.items())}
 _ITEMS: Final = (list, tuple, Sequence, typing.Sequence, typing.Iterable)
+_ALIKE: Final = ((int, float), (list, tuple))
 _MAPPINGS: Final = (dict, Mapping, typing.Mapping)
 
 
@@ -59,6 +60,38 @@ def table_form(annotation: Any) -> TableForm | None:
         return next(filter(None, map(table_form, typing.get_args(annotation))), None)
     module, name = getattr(annotation, "__module__", ""), getattr(annotation, "__name__", "")
     return _FORMS.get((str(module).partition(".")[0], str(name)))
+
+
+def admits(annotation: Any, kind: type) -> bool:
+    """Whether values of a type can be given where an annotation stands, as far as the annotation says.
+
+    One number may stand for another, a tuple for a list, and a plain value for one of a class made from it:
+    what is stored as JSON does not tell them apart.
+    """
+    if isinstance(annotation, str | typing.ForwardRef):
+        text = annotation if isinstance(annotation, str) else annotation.__forward_arg__
+        return _text_admits(text, kind)
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return admits(typing.get_args(annotation)[0], kind)
+    if origin in (typing.Union, types.UnionType):
+        return any(admits(option, kind) for option in typing.get_args(annotation))
+    wanted = dict if typing.is_typeddict(annotation) else origin or annotation
+    if wanted is Any or not isinstance(wanted, type):
+        return True  # says nothing, or lists literals
+    try:
+        alike = any(issubclass(kind, family) and issubclass(wanted, family) for family in _ALIKE)
+        return alike or issubclass(kind, wanted) or issubclass(wanted, kind)
+    except TypeError:  # a protocol that cannot be asked
+        return True
+
+
+def _text_admits(text: str, kind: type) -> bool:
+    if (form := table_form(text)) is not None:
+        return table_form(kind) == form
+    if mapping_value(text)[0]:
+        return issubclass(kind, Mapping)
+    return issubclass(kind, list | tuple) or not list_item(text)[0]
 
 
 def mapping_value(annotation: Any) -> tuple[bool, Any]:

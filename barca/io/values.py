@@ -2,7 +2,7 @@
 
 Without an annotation a table is a Polars frame, and JSON and pickles are the Python values they were. An
 annotation asks for another form of a table; it never changes what was not stored as a table, except that
-records can be had as a table.
+records can be had as a table. What cannot be had as annotated is given as it is.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from barca.errors import InputError
-from barca.io.annotations import TableForm, list_item, mapping_value, table_form
+from barca.io.annotations import TableForm, admits, list_item, mapping_value, table_form
 from barca.io.keyed import ROW, read_keyed, read_keyed_rows
 from barca.io.reading import Pack, open_packs, read_objects, read_rows
 from barca.io.records import NotATable, records_of, records_table
 from barca.io.scans import scan_fragments
-from barca.partitions import display_text
 from barca.schemas import KEY, ORDINAL, VALUE
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     from barca.ports import PackStore
 
-_SCALARS: Final = (str, int, float, bool, bytes, set, frozenset)
 _EXTRAS: Final[dict[str, str]] = {"pyarrow": "arrow", "pandas": "pandas", "duckdb": "duckdb"}
 
 
@@ -52,7 +50,7 @@ def read_values(
         dimensions: The node's dimensions, declared order.
 
     Raises:
-        InputError: A value cannot have that form, or the library of the form is not installed.
+        InputError: A pickle cannot be loaded, keys of a source are no table, or a library is missing.
         FragmentError: A pack is missing, unreadable, or another one.
     """
     form = table_form(annotation)
@@ -64,8 +62,10 @@ def read_values(
         elif pack.format == "keyed":
             values[pack.keys[0]] = _keyed(store, pack, form, annotation)
         else:
-            objects = zip(pack.keys, read_objects(store, pack), strict=True)
-            values |= {key: _as_form(value, form, pack, key) for key, value in objects} if form else objects
+            objects = read_objects(store, pack)
+            if form is not None and pack.format == "json":
+                objects = [_as_form(value, form, annotation) for value in objects]
+            values |= zip(pack.keys, objects, strict=True)
     return values if len(packs) == 1 else {key: values[key] for key in fragments.get_column(KEY).to_list()}
 
 
@@ -91,8 +91,6 @@ def read_table(store: PackStore, fragments: pl.DataFrame, annotation: Any, dimen
 
 
 def _tables(store: PackStore, pack: Pack, form: TableForm | None, annotation: Any) -> dict[str, Any]:
-    if form is None:
-        _require_table_annotation(pack, annotation)
     if not pack.columns:
         whole: pl.DataFrame | pl.LazyFrame = pl.DataFrame(height=pack.span[1] - pack.span[0])
     else:
@@ -107,21 +105,6 @@ def _tables(store: PackStore, pack: Pack, form: TableForm | None, annotation: An
         else:
             values[key] = form_table(part, form or "polars")
     return values
-
-
-def _require_table_annotation(pack: Pack, annotation: Any) -> None:
-    """Refuse annotations that a table can't satisfy: dicts and scalars."""
-    mapping, _ = mapping_value(annotation)
-    if mapping or annotation in _SCALARS or annotation in [kind.__name__ for kind in _SCALARS]:
-        node: str = pack.footer["node"]
-        name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-        raise InputError(
-            f"`{node}` returned a table, which cannot be given as `{name}`",
-            code="table_form",
-            node=node,
-            key=display_text(pack.keys[0]) if pack.keys[0] else None,
-            remediation="annotate pl.DataFrame, pl.LazyFrame, or list[dict] to receive the rows as dicts",
-        )
 
 
 def form_table(table: pl.DataFrame | pl.LazyFrame, form: TableForm) -> Any:
@@ -160,27 +143,20 @@ def _library(name: str, wanted: str) -> Any:
 # --- values that were not stored as tables ----------------------------------------------------------
 
 
-def _as_form(value: Any, form: TableForm, pack: Pack, key: str) -> Any:
-    """A Python value where a table is asked for: itself if it is of that type, records as a table."""
-    if pack.format == "pickle" and table_form(type(value)) == form:
-        return value
-    if pack.format == "pickle":
-        raise _no_table(pack, key, f"it is a `{type(value).__qualname__}`")
+def formed(value: Any, form: TableForm, annotation: Any) -> Any:
+    """A plain value where a table is asked for: itself if the annotation takes it too, records as a table.
+
+    Raises:
+        NotATable: It is neither.
+    """
+    return value if admits(annotation, type(value)) else form_table(records_table(records_of(value)), form)
+
+
+def _as_form(value: Any, form: TableForm, annotation: Any) -> Any:
     try:
-        return form_table(records_table(records_of(value)), form)
-    except NotATable as error:
-        raise _no_table(pack, key, error.why) from error
-
-
-def _no_table(pack: Pack, key: str, why: str) -> InputError:
-    node: str = pack.footer["node"]
-    return InputError(
-        f"the result of `{node}` cannot be given as a table: {why}",
-        code="not_tabular",
-        node=node,
-        key=display_text(key) if key else None,
-        remediation="annotate the type that the function returns, or none",
-    )
+        return formed(value, form, annotation)
+    except NotATable:
+        return value
 
 
 def _keyed(store: PackStore, pack: Pack, form: TableForm | None, annotation: Any) -> Any:
@@ -199,6 +175,11 @@ def _keyed(store: PackStore, pack: Pack, form: TableForm | None, annotation: Any
         answer: Any = keys.to_list()
     else:
         answer = dict(zip(keys.to_list(), values, strict=True))
-    if form is not None:
-        raise _no_table(pack, pack.keys[0], f"it is a {shape} of keys")
+    if form is not None and not admits(annotation, type(answer)):
+        raise InputError(
+            f"`{pack.footer['node']}` returned a {shape} of keys, which is no table",
+            code="annotation",
+            node=pack.footer["node"],
+            remediation=f"annotate `{shape}`, or nothing to be given what was returned",
+        )
     return answer

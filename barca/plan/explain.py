@@ -81,13 +81,16 @@ def call_count(calls: pl.DataFrame) -> int:
     return named.drop_nulls().n_unique() + named.null_count()
 
 
-def changes(plan: Plan, node_id: NodeId, keys: pl.Series | None = None) -> pl.DataFrame:
+def changes(
+    plan: Plan, node_id: NodeId, keys: pl.Series | None = None, *, rows: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """What changed for the keys that run and ran before.
 
     Args:
         plan: The plan.
         node_id: Node of the plan.
         keys: Only these keys.
+        rows: Results to compare with, `schemas.MATERIALIZATIONS`; else those of the plan.
 
     Returns:
         Frame of `schemas.CHANGES`.
@@ -103,7 +106,7 @@ def changes(plan: Plan, node_id: NodeId, keys: pl.Series | None = None) -> pl.Da
     inputs = plan.inputs
     return with_changed(
         stale,
-        rows_of(node_id, inputs),
+        rows_of(node_id, inputs) if rows is None else rows,
         inputs.fingerprints[node_id],
         inputs.env.get(node_id, {}),
         node_plan.input_labels,

@@ -305,7 +305,7 @@ class Project:
         while True:
             world, request = self._world(targets, options, tasks=tasks)
             if targets is None and not tasks:
-                self._opening.require_named(world.graph)
+                self._opening.require_loaded(world.graph)
             try:
                 return world, world.plan(world.freeze(request, predict=True)), request
             except DefinitionError as error:
@@ -335,7 +335,7 @@ class Project:
     ) -> Result:
         world, request = self._world(targets, options)
         if targets is None:
-            self._opening.require_named(world.graph)
+            self._opening.require_loaded(world.graph)
         if command == "run":
             require_tasks(world.graph, request.targets)
         running = Running(

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
-from barca.partitions import display_keys, display_text
-from barca.plan.explain import changes, summarise, whys
+from barca.plan.explain import changes, summarise
 from barca.project.phases import phase_list, selection_report
-from barca.project.results import batch_counts, partition_counts
-from barca.schemas import CHANGED, FIRST_KEYS, KEY
+from barca.project.results import add_why, batch_counts, partition_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import polars as pl
+
     from barca.plan.inputs import NodePlan, Plan
 
 PLAN_VERSION = 1
-SHOWN_WHYS = 20
-"""At most so many groups of keys are listed, the largest ones."""
 
 
 class Forecast:
@@ -110,30 +106,9 @@ class Forecast:
         }
         if node_plan.state != "decided":
             return step
-        changed = changes(self.plan, node.id)
-        if not node.partitioned:
-            if changed.height:
-                step["changed"] = changed.item(0, CHANGED).to_list()
-            return step
-        step["partitions"] = {**partition_counts(node_plan), **why_counts(node_plan, changed)}
+        if node.partitioned:
+            step["partitions"] = partition_counts(node_plan)
+        add_why(step, node_plan, changes(self.plan, node.id))
         if node_plan.grouping is not None:
             step["batch"] = batch_counts(node_plan)
         return step
-
-
-def why_counts(node_plan: NodePlan, changed: pl.DataFrame) -> dict[str, Any]:
-    """What of a `partitions` object says why: what changed for previewed keys, and every key by reason.
-
-    Args:
-        node_plan: A node of a plan.
-        changed: Frame of `schemas.CHANGES` of its keys that run.
-    """
-    preview = pl.Series(KEY, summarise(node_plan).preview, dtype=pl.String)
-    shown = changed.join(preview.to_frame(), on=KEY, how="semi").sort(KEY)
-    return {
-        "changed": {display_text(key): list(names) for key, names in shown.iter_rows()},
-        "reasons": [
-            {**row, FIRST_KEYS: display_keys(row[FIRST_KEYS])}
-            for row in whys(node_plan, changed).head(SHOWN_WHYS).iter_rows(named=True)
-        ],
-    }

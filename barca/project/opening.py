@@ -89,22 +89,27 @@ class Opening:
             raise error
         self.lost.append(broken_node(graph.nodes[str(error.node)], error))
 
-    def require_named(self, graph: Graph) -> None:
-        """A file that was named, of which everything is wanted, must not be lost as a whole.
+    def require_loaded(self, graph: Graph) -> None:
+        """Where everything is wanted, not all of it may be lost, nor all of a file that was named.
 
         Raises:
             LoadError: It is.
         """
         named = {path.resolve() for file in self.files for path in (file, self.root / file)}
         loaded = {node_id.rpartition(":")[0] for node_id in graph.nodes}
-        for error in graph.load_errors:
-            if error.file not in loaded and (self.root / error.file).resolve() in named:
-                raise LoadError(
-                    f"cannot load {error.file}: {error.error}",
-                    file=error.file,
-                    traceback=error.traceback,
-                    remediation="fix it, or leave it out; `barca list` shows every file that fails to load",
-                )
+        lost = [
+            error
+            for error in graph.load_errors
+            if not graph.nodes or (error.file not in loaded and (self.root / error.file).resolve() in named)
+        ]
+        if lost:
+            culprit = lost[0].culprit or lost[0].file
+            raise LoadError(
+                "\n".join(f"cannot load {error.file}: {error.error}" for error in lost),
+                file=lost[0].file if len(lost) == 1 else None,
+                traceback=lost[0].traceback,
+                remediation=f"fix {culprit}, or leave it out; `barca list` shows every such file",
+            )
 
 
 def ids_of(graph: Graph) -> dict[int, NodeId]:

@@ -10,10 +10,23 @@ import polars as pl
 from barca.errors import BarcaError, StepFailed
 from barca.graph import short_name
 from barca.partitions import display_keys, display_text, step_text
-from barca.plan.explain import call_count, summarise
+from barca.plan.explain import call_count, changes, summarise, whys
 from barca.plan.sizing import next_size
 from barca.project.phases import phase_count, selection_report
-from barca.schemas import DIGEST, FORMAT, FRAGMENTS, KEY, NEEDED, PATH, ROW_OFFSET, ROWS, SIZE_BYTES, STATE
+from barca.schemas import (
+    CHANGED,
+    DIGEST,
+    FIRST_KEYS,
+    FORMAT,
+    FRAGMENTS,
+    KEY,
+    NEEDED,
+    PATH,
+    ROW_OFFSET,
+    ROWS,
+    SIZE_BYTES,
+    STATE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,6 +37,9 @@ if TYPE_CHECKING:
 
 LISTED_KEYS: Final = 1_000
 """Past so many keys, and without a selection, results list only the keys the run computed."""
+
+SHOWN_WHYS: Final = 20
+"""At most so many groups of keys are listed, the largest ones."""
 
 
 class Result:
@@ -158,7 +174,7 @@ class Result:
             "steps_executed": self.steps_executed,
             "steps_cached": self.steps_cached,
             "steps_skipped": self.steps_skipped,
-            "steps": [step for node in report.nodes.values() for step in _steps(node, report.nodes)],
+            "steps": [step for node in report.nodes.values() for step in _steps(node, report)],
         }
         if self.error is not None and report.failure is not None:
             result["failed_node"] = step_text(report.failure.node, report.failure.key)
@@ -240,7 +256,23 @@ def _error(report: RunReport) -> BarcaError | None:
     )
 
 
-def _steps(report: NodeReport, others: Mapping[NodeId, NodeReport]) -> list[dict[str, Any]]:
+from barca.plan.explain import call_count, changes, summarise, whys
+from barca.plan.sizing import next_size
+from barca.project.phases import phase_count, selection_report
+from barca.schemas import (
+    CHANGED,
+    DIGEST,
+    FIRST_KEYS,
+    FORMAT,
+    FRAGMENTS,
+    KEY,
+    NEEDED,
+    PATH,
+    ROW_OFFSET,
+    ROWS,
+    SIZE_BYTES,
+    STATE,
+)
     """The node's step, and one for each key that an input's failure blocked."""
     plan = report.plan
     node = plan.node
@@ -260,9 +292,23 @@ def _steps(report: NodeReport, others: Mapping[NodeId, NodeReport]) -> list[dict
             step["partitions"]["failed_keys"] = display_keys(report.failed.get_column(KEY).sort()[:20])
         if plan.grouping is not None:
             step["batch"] = batch_counts(plan)
-            if plan.sizing is not None:  # only foretold before
-                step["batch"]["calls"] = report.calls
-    return [step, *_blocked(report, others)]
+from barca.plan.explain import call_count, changes, summarise, whys
+from barca.plan.sizing import next_size
+from barca.project.phases import phase_count, selection_report
+from barca.schemas import (
+    CHANGED,
+    DIGEST,
+    FIRST_KEYS,
+    FORMAT,
+    FRAGMENTS,
+    KEY,
+    NEEDED,
+    PATH,
+    ROW_OFFSET,
+    ROWS,
+    SIZE_BYTES,
+    STATE,
+)
 
 
 def _status(report: NodeReport) -> str:
@@ -309,12 +355,20 @@ def partition_counts(plan: NodePlan) -> dict[str, Any]:
 
 def batch_counts(plan: NodePlan) -> dict[str, Any]:
     """The `batch` object of a step: how the keys that run are grouped."""
-    counts: dict[str, Any] = {
-        "grouping": plan.grouping,
-        "keys": plan.calls.height,
-        "calls": call_count(plan.calls),
-    }
-    if plan.sizing is not None:
-        size = next_size(plan.sizing)
-        counts |= {"size": size.keys, "why": size.why}
-    return counts
+from barca.plan.explain import call_count, changes, summarise, whys
+from barca.plan.sizing import next_size
+from barca.project.phases import phase_count, selection_report
+from barca.schemas import (
+    CHANGED,
+    DIGEST,
+    FIRST_KEYS,
+    FORMAT,
+    FRAGMENTS,
+    KEY,
+    NEEDED,
+    PATH,
+    ROW_OFFSET,
+    ROWS,
+    SIZE_BYTES,
+    STATE,
+)

@@ -164,7 +164,7 @@ def _record(running: Running, world: World, plan: Plan, executor: Executor, cloc
     unselected = selected_nothing(report.plan)
     for warning in unselected:
         running.tell(events.Warned(warning))
-    return replace(report, warnings=[*report.warnings, *unselected])
+    return replace(report, warnings=[*report.warnings, *unselected], stored=plan.inputs.materialized)
 
 
 def _ports(

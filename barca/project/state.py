@@ -13,7 +13,7 @@ from barca.plan.explain import PREVIEW, changes, summarise
 from barca.plan.needs import runs
 from barca.plan.parts import rows_of
 from barca.project.blockage import Blockage
-from barca.project.forecast import why_counts
+from barca.project.results import why_counts
 from barca.schemas import (
     CHANGED,
     CREATED_AT,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import warnings
+from typing import TYPE_CHECKING, Any, Self
 
 from barca.errors import UsageError
+from barca.events import Warned
 from barca.model import Definition
 from barca.project.facade import Project
 from barca.project.request import as_list
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from barca.ports import Executor
+    from barca.events import Event
+    from barca.ports import Executor, Listener
     from barca.project.forecast import Forecast
     from barca.project.request import Target, Targets
     from barca.project.results import Result
@@ -27,14 +30,33 @@ def _project(
     files: tuple[str | Path, ...],
     executor: str | Executor | None = None,
     env: str | Mapping[str, str] | None = None,
+    listener: Listener | None = None,
 ) -> Project:
     """The project of the files, or of the function objects that are targets."""
     functions = [one for one in as_list(target) if isinstance(one, Definition)]
     if functions and files:
         raise UsageError("give function objects or files, not both", code="target")
     if functions:
-        return Project.of(functions, executor=executor, env=env)
-    return Project(files=files, executor=executor, env=env)
+        return Project.of(functions, executor=executor, env=env, listener=listener)
+    return Project(files=files, executor=executor, env=env, listener=listener)
+
+
+class _Told:
+    """Hands on what a run warned of, as Python warnings of the line that called barca, once it has ended."""
+
+    def __init__(self) -> None:
+        self._messages: dict[str, None] = {}
+
+    def __call__(self, event: Event, /) -> None:
+        if isinstance(event, Warned):
+            self._messages[event.message] = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for message in self._messages:
+            warnings.warn(message, UserWarning, stacklevel=4)  # here, a verb, barca's own name for it
 
 
 def _value(result: Result) -> Any:
@@ -51,7 +73,8 @@ def get(
     **options: Any,
 ) -> Any:
     """See `barca.get`."""
-    return _value(_project(target, files, executor, env).get(target, **options))
+    with _Told() as told:
+        return _value(_project(target, files, executor, env, told).get(target, **options))
 
 
 def run(
@@ -62,7 +85,8 @@ def run(
     **options: Any,
 ) -> Any:
     """See `barca.run`."""
-    return _value(_project(task, files, executor, env).run(task, **options))
+    with _Told() as told:
+        return _value(_project(task, files, executor, env, told).run(task, **options))
 
 
 def scan(
@@ -75,7 +99,8 @@ def scan(
     """See `barca.scan`."""
     if len(as_list(target)) != 1:
         raise UsageError("barca.scan takes exactly one target", code="target")
-    return _project(target, files, executor, env).scan(target, **options)
+    with _Told() as told:
+        return _project(target, files, executor, env, told).scan(target, **options)
 
 
 def plan(

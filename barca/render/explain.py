@@ -92,6 +92,19 @@ def _group_text(group: Mapping[str, Any], *, counted: bool) -> str:
     return f"{plural(number, 'key')}: {why} ({listing(group['first'][:_EXAMPLES], total=number)})"
 
 
+def ran_why(step: Mapping[str, Any]) -> str:
+    """Why the keys of a run's step ran, in few words: the one reason, or the largest groups by reason."""
+    groups = (step.get("partitions") or {}).get("reasons") or ()
+    if len(groups) < 2:
+        changed = groups[0]["changed"] if groups else step.get("changed")
+        return because(changed, step.get("reason"))
+    told = [
+        f"{plural(group['keys'], 'key')}: {because(group['changed'], group['reason'])}"
+        for group in groups[:_EXAMPLES]
+    ]
+    return "; ".join([*told, "..."] if len(groups) > _EXAMPLES else told)
+
+
 def step_why(step: Mapping[str, Any], verb: str = "will run") -> str:
     """Why a step is in its state, with its keys when it has several.
 

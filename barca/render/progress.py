@@ -10,7 +10,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from barca.events import KeyFailed, KeysDone, NodePlanned, Noted, RunFinished, RunStarted, StepOutput, Warned
+from barca.events import KeyFailed, KeysDone, NodePlanned, Noted, RunFinished, RunStarted, Warned
 from barca.render.text import duration, plural, safe
 
 if TYPE_CHECKING:
@@ -119,8 +119,6 @@ class ProgressListener:
             case KeyFailed():
                 step = f"{event.node}[{event.key}]" if event.key else event.node
                 self._line(f"failed {step}: {event.error_type}: {event.message}", "red")
-            case StepOutput():
-                self.line(event.line)
             case Warned():
                 self.warn(event.message)
             case Noted():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from barca.render.explain import changed_text, merge_blocked, reason_text, status_why, step_why
+from barca.render.explain import merge_blocked, ran_why, status_why, step_why
 from barca.render.grid import count, grid, lines, state, text
 from barca.render.text import duration, listing, plural, size, timestamp
 
@@ -108,12 +108,11 @@ def result_view(result: Mapping[str, Any], title: str, width: int) -> list[Rende
 
 
 def result_why(step: Mapping[str, Any], partitions: Mapping[str, Any]) -> str:
-    """How a step of a run failed, or why it ran: the change when it was one and the same, else the reason."""
+    """How a step of a run failed, or why it ran."""
     if failed := partitions.get("failed"):
         keys = listing(partitions.get("failed_keys") or (), total=failed)
         return f"{failed:,} of {plural(partitions['will_run'], 'key')} failed: {keys}"
-    changes = {tuple(parts) for parts in (partitions.get("changed") or {}).values()}
-    return changed_text(next(iter(changes))) if len(changes) == 1 else reason_text(step.get("reason"))
+    return ran_why(step)
 
 
 def run_line(result: Mapping[str, Any], title: str) -> RenderableType:

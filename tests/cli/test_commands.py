@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from barca.errors import Cancelled, LedgerError, LoadError, SelectionError, StepFailed
-from barca.events import KeyFailed, StepOutput, Warned
+from barca.events import KeyFailed, Warned
 
 DEFAULTS = {"partition": None, "batch": None, "refresh": None, "refresh_all": False, "cascade": True}
 
@@ -148,13 +148,13 @@ def test_dry_run_has_nothing_to_output(barca):
 
 def test_stdout_holds_the_result_only(barca, fake):
     fake.events += [
-        StepOutput("pipeline.py:scored", "stdout", "printed"), Warned("careful"), Warned("careful"),
+        Warned("careful"), Warned("careful"),
         KeyFailed("pipeline.py:scored", "retailer=r2", "ValueError", "no rows"),
     ]  # fmt: skip
     ended = barca("get", "scored")
     assert ended.json["status"] == "success"
-    assert ended.err.splitlines()[:3] == [
-        "printed", "warning: careful", "failed pipeline.py:scored[retailer=r2]: ValueError: no rows",
+    assert ended.err.splitlines()[:2] == [
+        "warning: careful", "failed pipeline.py:scored[retailer=r2]: ValueError: no rows",
     ]  # fmt: skip
 
 

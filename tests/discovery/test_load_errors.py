@@ -199,6 +199,35 @@ def test_nodes_that_read_a_broken_file_are_lost_with_it(project):
     assert lost["below.py"].error.count("could not be loaded") == 1
 
 
+def test_the_hint_names_the_file_that_broke_not_the_one_that_reads_it(project):
+    project.write("util.py", "def check(x):\n    raise ValueError(x)\n")
+    project.write("bad.py", GOOD.replace("good", "bad") + "1 / 0\n")
+    project.write("cut.py", "def (\n")
+    project.write("by_import.py", "from bad import bad\n" + GOOD.replace("good", "one"))
+    project.write("by_parse.py", "import cut\n" + GOOD.replace("good", "two"))
+    project.write("calls.py", "import util\n" + GOOD.replace("good", "three") + "util.check(1)\n")
+    project.write(
+        "by_id.py", GOOD.replace("@asset", "@asset(inputs={'x': 'bad.py:bad'})").replace("()", "(x)")
+    )
+    graph = discover(project.root)
+    for name, culprit in {"one": "bad.py", "two": "cut.py", "three": "calls.py", "bad": "bad.py"}.items():
+        with pytest.raises(LoadError) as caught:
+            graph.find(name)
+        assert caught.value.remediation.startswith(f"fix {culprit};")
+    with pytest.raises(LoadError) as caught:
+        graph.find("good")
+    assert (caught.value.file, caught.value.remediation[:11]) == ("by_id.py", "fix bad.py;")
+    told = {error["file"]: error["culprit"] for error in (broken.to_dict() for broken in graph.load_errors)}
+    assert told["by_import.py"] == told["by_id.py"] == told["bad.py"] == "bad.py"
+
+
+@pytest.mark.parametrize("ending", ["", "boom(\n"])
+def test_a_decorated_class_is_named(project, ending: str):
+    project.write("bad.py", f"from barca import asset\n@asset(retries=2)\nclass Table:\n    x = 1\n{ending}")
+    (broken,) = discover(project.root).load_errors
+    assert broken.nodes == ("bad.py:Table",)
+
+
 def test_a_repaired_file_loads(project):
     project.write("util.py", "1 / 0\n")
     project.write("p.py", "import util\n" + GOOD)

@@ -170,7 +170,111 @@ def test_an_input_in_a_form_it_has_not_is_an_error_of_the_key(store: MemoryPackS
         return 1
 
     work = make_work(["a"], inputs=(same_key("source", stored_values(store, SOURCE, {"a": 5})),))
-    assert "cannot be given as a table" in failures(run_function(step, work, store))["r=a"]
+    assert failures(run_function(step, work, store))["r=a"] == (
+        "the parameter `source` of `steps.py:step`, annotated `polars.LazyFrame`, cannot be given: what "
+        "`steps.py:source` returned for `r=a` is no table: it is neither a record nor a list of records but a "
+        "`int` (annotate `int`, or nothing to be given what was returned)"
+    )
+
+
+def annotated(annotation: Any, parameter: str = "source") -> Any:
+    def step(**given: Any) -> int:
+        SEEN.append(given[parameter])
+        return 1
+
+    step.__annotations__ = {parameter: annotation}
+    return step
+
+
+SEEN: list[Any] = []
+RECORDS = [{"x": 1}, {"x": 2}]
+
+
+def test_only_keys_whose_value_does_not_fit_fail(store: MemoryPackStore) -> None:
+    values = {"a": {"x": 1}, "b": [1], "c": None, "d": pl.DataFrame({"x": [1]})}
+    work = make_work(list(values), inputs=(same_key("source", stored_values(store, SOURCE, values)),))
+    result = run_function(annotated(dict[str, int]), work, store)
+    assert succeeded(result) == ["r=a", "r=c"]
+    told = failures(result)
+    assert told["r=b"] == (
+        "the parameter `source` of `steps.py:step`, annotated `dict[str, int]`, cannot be given: "
+        "`steps.py:source` returned a `list` for `r=b` (annotate `list`, or nothing to be given what was "
+        "returned)"
+    )
+    assert "returned a table for `r=d`" in told["r=d"]
+    assert "`list[dict]` for its rows" in told["r=d"]
+
+
+@pytest.mark.parametrize("annotation", [dict, dict[str, int], "dict[str, int]", str, "str", int, float, set])
+def test_a_table_is_not_given_as_something_else(store: MemoryPackStore, annotation: Any) -> None:
+    fragments = stored_values(store, SOURCE, tables(["a"]))
+    one = make_work(["a"], inputs=(same_key("source", fragments),))
+    assert "returned a table" in failures(run_function(annotated(annotation), one, store))["r=a"]
+    binding = InputBinding(
+        "source", SOURCE, "whole", stored_values(store, SOURCE, {(): tables(["a"])["a"]}, ())
+    )
+    whole = make_work(inputs=(binding,))
+    assert "returned a table (" in failures(run_function(annotated(annotation), whole, store))[""]
+
+
+def test_records_become_the_table_that_is_asked_for_however_they_are_read(store: MemoryPackStore) -> None:
+    SEEN.clear()
+    frame = pl.DataFrame({"x": [1, 2]})
+    fragments = stored_values(store, SOURCE, {"a": RECORDS})
+    each = make_work(["a"], inputs=(same_key("source", fragments),))
+    whole = InputBinding("source", SOURCE, "whole", stored_values(store, SOURCE, {(): RECORDS}, ()))
+    value = make_work(["a"], inputs=(keyed(store, {"a": RECORDS}),))
+    runs = [
+        run_function(annotated(pl.DataFrame), each, store),
+        run_function(annotated(pl.DataFrame), make_work(inputs=(whole,)), store),
+        run_function(annotated(pl.DataFrame, "versions"), value, store),
+    ]
+    assert [failures(result) for result in runs] == [{}, {}, {}]
+    assert all(seen.equals(frame) for seen in SEEN)
+    SEEN.clear()
+    run_batch(annotated(dict[str, pl.DataFrame]), ["a"], store, inputs=(same_key("source", fragments),))
+    batch = annotated(dict[str, pl.DataFrame], "versions")
+    run_batch(batch, ["a"], store, inputs=(keyed(store, {"a": RECORDS}),))
+    collect = make_work(inputs=(collected(store, {"a": RECORDS}),))
+    run_function(annotated(list[pl.DataFrame]), collect, store)
+    assert [seen["a"].equals(frame) for seen in SEEN[:2]] + [SEEN[2][0].equals(frame)] == [True] * 3
+
+
+def test_a_keyed_value_that_does_not_fit_fails_its_key(store: MemoryPackStore) -> None:
+    work = make_work(["a", "b"], inputs=(keyed(store, {"a": RECORDS, "b": 3}),))
+    result = run_function(annotated(pl.DataFrame, "versions"), work, store)
+    assert succeeded(result) == ["r=a"]
+    assert "what `steps.py:versions` returned for `r=b` is no table" in failures(result)["r=b"]
+
+
+@pytest.mark.parametrize("annotation", [dict[str, int], dict, "dict[str, int]", int, str])
+def test_collect_gives_no_dict_and_no_scalar(store: MemoryPackStore, annotation: Any) -> None:
+    work = make_work(inputs=(collected(store, {"b": 1, "a": 2}),))
+    told = failures(run_function(annotated(annotation), work, store))[""]
+    assert told.startswith("the parameter `source` of `steps.py:step`, annotated `")
+    assert "collect() gives a list of every key's value (annotate `list`, `pl.DataFrame`" in told
+
+
+def test_an_item_of_collect_that_does_not_fit_is_named(store: MemoryPackStore) -> None:
+    work = make_work(inputs=(collected(store, {"b": 1, "a": {"n": 2}}),))
+    told = failures(run_function(annotated(list[dict]), work, store))[""]
+    assert "`steps.py:source` returned a `int` for `r=b`" in told
+
+
+@pytest.mark.parametrize("annotation", [list, list[int], str])
+def test_a_batch_gets_no_list(store: MemoryPackStore, annotation: Any) -> None:
+    fragments = stored_values(store, SOURCE, {"a": 1})
+    own = run_batch(annotated(annotation), ["a"], store, inputs=(same_key("source", fragments),))
+    value = run_batch(annotated(annotation, "versions"), ["a"], store, inputs=(keyed(store, {"a": 1}),))
+    for result in (own, value):
+        assert "a call with batch= is given a dict of key to value" in failures(result)["r=a"]
+
+
+def test_a_whole_keyed_source_is_no_table(store: MemoryPackStore) -> None:
+    fragment = pack_keyed(store, "v/1.parquet", "steps.py:versions", {"a": {"x": 1}}, work_keys([()], ()))
+    work = make_work(inputs=(InputBinding("versions", "steps.py:versions", "whole", fragment),))
+    told = failures(run_function(annotated(pl.DataFrame, "versions"), work, store))[""]
+    assert "returned a dict of keys, which is no table" in told
 
 
 # --- many keys a call -------------------------------------------------------------------------------

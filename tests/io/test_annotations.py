@@ -16,6 +16,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from barca.io.annotations import (
+    admits,
     list_item,
     mapping_value,
     parameter_annotations,
@@ -126,3 +127,45 @@ def test_no_library_is_imported_for_an_annotation():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+class Point(t.TypedDict):
+    x: int
+
+
+class Names(dict):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("annotation", "taken", "refused"),
+    [
+        (dict, [dict], [list, str, pl.DataFrame]),
+        (dict[str, int], [dict, Names], [list]),
+        (Names, [dict, Names], [list]),
+        (Point, [dict], [list, int]),
+        (collections.abc.Mapping[str, int], [dict], [list]),
+        (list[int], [list, tuple], [dict, int, set]),
+        (tuple[int, ...], [list, tuple], [dict]),
+        (collections.abc.Iterable, [list, dict, set], [int]),
+        (float, [int, float, bool], [str, dict]),
+        (str, [str], [int, bytes]),
+        (int | None, [int, type(None)], [str]),
+        (Annotated[str, "note"], [str], [list]),
+        (pl.DataFrame, [pl.DataFrame], [dict, pd.DataFrame, pl.LazyFrame]),
+        (pl.DataFrame | dict, [pl.DataFrame, dict], [list]),
+        (t.ForwardRef("pl.DataFrame"), [pl.DataFrame], [dict]),
+        ("pl.DataFrame", [pl.DataFrame], [dict]),
+        ("dict[str, Nowhere]", [dict], [list]),
+        ("list[Nowhere]", [list, tuple], [dict]),
+        ("Nowhere", [dict, int], []),
+        (Any, [dict, int], []),
+        (object, [dict, int], []),
+        (t.Literal["a"], [str, dict], []),
+        (t.TypeVar("T"), [dict], []),
+        (t.SupportsInt, [int], []),
+    ],
+    ids=str,
+)
+def test_what_an_annotation_takes(annotation, taken, refused):
+    assert [kind for kind in [*taken, *refused] if admits(annotation, kind)] == taken

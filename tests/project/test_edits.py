@@ -279,7 +279,7 @@ def cached(project):
         ('inputs={"x": x, "y": y}', 'inputs={"y": y, "x": x}'),
         (
             "return {key: x + y for key in k}",
-            '"""Adds."""\n        # adds\n        return {key: (x + y) for key in k}',
+            '"""Adds."""\n    # adds\n    return {key: (x + y) for key in k}',
         ),
         ('KEYS = ["a", "b"]', 'KEYS = ["b", "a"]'),
     ],

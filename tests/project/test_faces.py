@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -221,6 +222,19 @@ def test_files_that_do_not_load_are_told_of_wherever_their_nodes_are_left_out(pr
     assert "cannot load bad.py" in project.cli("status", "--pretty").stdout
 
 
+def test_when_no_file_loads_nothing_can_be_wanted(project):
+    for name in ("bad", "worse"):
+        project.write(
+            f"{name}.py", "from barca import asset\n@asset\ndef lost() -> int:\n    return 1\nboom(\n"
+        )
+    for command in (["get"], ["get", "--dry-run"], ["plan"]):
+        done = project.cli(*command, "--json")
+        error = json.loads(done.stderr.strip().splitlines()[-1])
+        assert (done.returncode, error["kind"], done.stdout) == (2, "usage", "")
+        assert "cannot load bad.py" in error["error"] and "cannot load worse.py" in error["error"]
+    assert project.cli("list", "--json").returncode == 0
+
+
 def test_a_named_file_that_does_not_load_is_an_error(project):
     project.write("good.py", "from barca import asset\n@asset\ndef good() -> int:\n    return 1\n")
     project.write("bad.py", "from barca import asset\nraise OSError('no such place')\n")
@@ -231,3 +245,77 @@ def test_a_named_file_that_does_not_load_is_an_error(project):
             assert "bad.py" in done.stderr and "no such place" in done.stderr and "load_error" in done.stderr
     assert project.open("bad.py", "good.py").get("good").value == 1
     assert [error["file"] for error in project.open("bad.py").list_nodes()["load_errors"]] == ["bad.py"]
+
+
+@pytest.mark.parametrize("verb", ["get", "run", "scan"])
+def test_module_level_verbs_warn_of_what_planning_could_not_follow(project, monkeypatch, verb):
+    project.write(
+        "pipeline.py",
+        """
+        import os
+        import polars as pl
+        from barca import asset, task
+
+        @asset
+        def table() -> pl.DataFrame:
+            return pl.DataFrame({"region": [os.environ.get("REGION", "none")]})
+
+        @task(inputs={"table": table})
+        def report(table):
+            return 1
+        """,
+    )
+    monkeypatch.chdir(project.root)
+    with pytest.warns(UserWarning, match="REGION") as caught:
+        getattr(barca, verb)("report" if verb == "run" else "table", executor="inline")
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_a_run_says_what_changed_as_the_dry_run_did(project, monkeypatch):
+    monkeypatch.chdir(project.root)
+    project.write(
+        "pipeline.py",
+        """
+        import json, pathlib
+        from barca import asset, collect, partitions_from, sensor
+
+        @sensor
+        def versions() -> dict:
+            return json.loads(pathlib.Path("versions.json").read_text())
+
+        @asset(partitions={"k": partitions_from(versions)}, cutoff=True)
+        def scored(k: str, versions: int) -> int:
+            return versions
+
+        @asset(partitions={"k": partitions_from(scored)})
+        def ranked(k: str, scored: int) -> int:
+            return scored
+
+        @asset(inputs={"every": collect(ranked)})
+        def total(every: list) -> int:
+            return sum(every)
+        """,
+    )
+
+    def why(versions):
+        project.write("versions.json", json.dumps(versions))
+        done = project.cli("get", "total", "--executor", "inline", "--pretty", env={"COLUMNS": "200"})
+        rows = [line for line in done.stdout.splitlines() if "pipeline.py:" in line]
+        names = ("scored", "ranked", "total")
+        return [
+            re.split(r" {2,}", next(row for row in rows if f":{name} " in row).strip())[-1] for name in names
+        ]
+
+    assert why({"a": 1, "b": 1}) == ["no result yet"] * 3
+    assert why({"a": 2, "b": 2}) == [
+        "value pipeline.py:versions changed",
+        "input pipeline.py:scored changed",
+        "input pipeline.py:ranked changed",
+    ]
+    assert why({"a": 3, "b": 2, "c": 1})[0] == (
+        "1 key: no result yet; 1 key: value pipeline.py:versions changed"
+    )
+    result = project.open(executor="inline").get("total", refresh=["scored"]).to_dict()
+    [scored] = [step for step in result["steps"] if step["id"].endswith(":scored")]
+    assert scored["partitions"]["changed"] == {}
+    assert [(group["reason"], group["keys"]) for group in scored["partitions"]["reasons"]] == [("refresh", 3)]

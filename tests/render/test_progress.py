@@ -13,7 +13,6 @@ from barca.events import (
     NodePlanned,
     RunFinished,
     RunStarted,
-    StepOutput,
     Warned,
     WorkStarted,
 )
@@ -111,7 +110,7 @@ def test_failures_warnings_and_prints_are_literal_lines(clock, terminal):
         listening(KeyFailed(NODE, "retailer=r[7", "ValueError", "[red]no\x1b[2J"))
         listening(Warned("look [b]here"))
         listening(Warned("look [b]here"))
-        listening(StepOutput(NODE, "stdout", "[bold]line\x1b[31m"))
+        listening.line("[bold]line\x1b[31m")
     shown = out.getvalue()
     assert "failed pipeline.py:scored[retailer=r[7]: ValueError: [red]no\\x1b[2J" in shown
     assert shown.count("warning: look [b]here") == 1
@@ -120,14 +119,14 @@ def test_failures_warnings_and_prints_are_literal_lines(clock, terminal):
 
 def test_a_long_line_is_not_broken(clock):
     listening, out = listener(clock, terminal=False)
-    listening(StepOutput(NODE, "stdout", "x" * 500))
+    listening.line("x" * 500)
     assert out.getvalue() == "x" * 500 + "\n"
 
 
 def test_a_closed_stream_does_not_end_the_run(clock):
     listening, out = listener(clock, terminal=False)
     out.close()
-    listening(StepOutput(NODE, "stdout", "line"))
+    listening.line("line")
     listening.close()
 
 
