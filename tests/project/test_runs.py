@@ -113,6 +113,14 @@ def test_dry_run_names_keys_and_reasons(chain):
         "will_run": 1,
         "will_run_keys": ["r=b"],
         "changed": {"r=b": ["value pipeline.py:versions"]},
+        "reasons": [
+            {
+                "reason": "not_materialized",
+                "changed": ["value pipeline.py:versions"],
+                "keys": 1,
+                "first": ["r=b"],
+            }
+        ],
     }
     assert cleaned["batch"] == {"grouping": "batch=all", "keys": 1, "calls": 1}
     assert steps["pipeline.py:scored"]["partitions"]["changed"] == {"r=b": ["input pipeline.py:cleaned"]}
