@@ -156,7 +156,7 @@ def test_what_a_source_returned_can_be_read_whole(store):
         value = read_value(store, fragment, None, ())
         assert value == returned
         assert list(value) == list(returned)
-        with pytest.raises(InputError, match="cannot be given as a table"):
+        with pytest.raises(InputError, match="which is no table"):
             read_value(store, fragment, pl.DataFrame, ())
 
 
