@@ -22,7 +22,7 @@ from barca.exec.output import Sorter
 from barca.exec.publishing import Publisher
 from barca.exec.storing import Stored, store_answer, store_each, store_keyed
 from barca.exec.streaming import Stream
-from barca.io.tables import is_table, to_frame
+from barca.io.tables import is_uncomputed, to_frame
 from barca.model import Failed, WorkResult
 from barca.partitions import display_text
 from barca.schemas import FRAGMENTS, KEY, empty
@@ -316,7 +316,7 @@ class _Call:
             kind = type(value)
             if kind is Failed:
                 return Failure("Failed", value.reason)
-            if kind not in _SETTLED and is_table(value):
+            if kind not in _SETTLED and is_uncomputed(value):
                 value = to_frame(value, self._work.engine)
             if alarm.active:
                 alarm.stop()

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from barca.errors import OutputError, did_you_mean
-from barca.io.tables import is_table, text_form, to_frame
+from barca.io.fragments import unstorable_column
+from barca.io.tables import Unconvertible, is_table, text_form, to_frame
 from barca.model import Failed
 from barca.partitions import display_text
 from barca.schemas import KEY, dimension, dimensions
@@ -80,7 +81,7 @@ class Sorter:
         if isinstance(returned, Mapping):
             self._take_values(returned.items())
         elif is_table(returned):
-            self.answer.table = to_frame(returned, self._work.engine)
+            self.answer.table = self._framed(returned)
         else:
             raise self._error(f"returned {_a(returned)}", "batch_output", ACCEPTED)
 
@@ -110,11 +111,17 @@ class Sorter:
         if isinstance(piece, Mapping):
             self._take_values(piece.items())
         elif is_table(piece):
-            self._take_table(to_frame(piece, self._work.engine))
+            self._take_table(self._framed(piece))
         elif isinstance(piece, tuple) and len(piece) == 2:
             self._take_values([piece])
         else:
             raise self._error(f"yielded {_a(piece)}", "batch_output", ACCEPTED)
+
+    def _framed(self, table: Any) -> pl.DataFrame:
+        try:
+            return to_frame(table, self._work.engine)
+        except Unconvertible as error:
+            raise unstorable_column(self._work.node, None, error.column, error.why) from error
 
     def _take_values(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         values, given, by_form = self.answer.values, self._given, self._by_form

@@ -18,7 +18,7 @@ from barca.io.keyed import pack_keyed, read_keyed
 from barca.io.packing import Shelf, write_rows, write_values
 from barca.io.plain import NotPlain, faithful_texts, plain_text
 from barca.io.scans import scan_fragments
-from barca.io.tables import is_table, text_form, to_frame, unstorable
+from barca.io.tables import Unconvertible, is_table, text_form, to_frame, unstorable
 from barca.partitions import display_text
 from barca.schemas import FRAGMENTS, KEY, dimension, empty
 
@@ -71,10 +71,12 @@ def pack_table(
     shelf = Shelf.of(store, path, node, keys, dimensions, engine)
     try:
         frame = to_frame(table, engine)
+    except Unconvertible as error:
+        raise unstorable_column(node, None, error.column, error.why) from error
     except Exception as error:
         raise _not_computed(node, None, table, error) from error
     if reason := unstorable(frame.schema):
-        raise _unstorable(node, None, *reason)
+        raise unstorable_column(node, None, *reason)
     owner = _owners(shelf, frame)
     return write_rows(shelf, frame.drop(dimensions), owner, frame.columns)
 
@@ -234,6 +236,8 @@ def _place(
     elif serializer != "pickle" and is_table(value):
         try:
             results.frames[position] = to_frame(value, shelf.engine)
+        except Unconvertible as error:
+            raise unstorable_column(node, key, error.column, error.why) from error
         except Exception as error:
             raise _not_computed(node, key, value, error) from error
     elif serializer == "table":
@@ -277,7 +281,7 @@ def _by_schema(node: NodeId, names: Sequence[str], results: _Sorted) -> list[dic
     kept = []
     for frames in groups.values():
         if reason := unstorable(next(iter(frames.values())).schema):
-            results.failures |= {place: _unstorable(node, names[place], *reason) for place in frames}
+            results.failures |= {place: unstorable_column(node, names[place], *reason) for place in frames}
         else:
             kept.append(frames)
     return kept
@@ -358,7 +362,8 @@ def _a(value: Any) -> str:
     return f"a value of type `{name}`"
 
 
-def _unstorable(node: NodeId, key: str | None, column: str, why: str) -> OutputError:
+def unstorable_column(node: NodeId, key: str | None, column: str, why: str) -> OutputError:
+    """The error of a column that no pack can hold."""
     whose = "" if key is None else f" for {_of(key)}"
     return OutputError(
         f"`{node}` returned{whose} a table that cannot be stored: column `{column}` {why}",

@@ -25,9 +25,28 @@ _FOREIGN = {
 }
 
 
+class Unconvertible(Exception):
+    """A table of another library that Polars cannot take over.
+
+    Attributes:
+        column: The column concerned.
+        why: Goes on after its name.
+    """
+
+    def __init__(self, column: str, why: str) -> None:
+        super().__init__(f"column `{column}` {why}")
+        self.column = column
+        self.why = why
+
+
 def is_table(value: Any) -> bool:
     """Whether a value is a table: of Polars, Arrow, pandas or DuckDB."""
     return isinstance(value, pl.DataFrame | pl.LazyFrame) or _library_of(value) is not None
+
+
+def is_uncomputed(value: Any) -> bool:
+    """Whether a value is a table that is computed when it is read, by code that belongs to the step."""
+    return isinstance(value, pl.LazyFrame) or _library_of(value) in ("duckdb", "pyarrow.dataset", "pyarrow")
 
 
 def to_frame(table: Any, engine: Engine) -> pl.DataFrame:
@@ -38,6 +57,9 @@ def to_frame(table: Any, engine: Engine) -> pl.DataFrame:
     Args:
         table: A value that `is_table`.
         engine: Collects a LazyFrame.
+
+    Raises:
+        Unconvertible: A column of a pandas table.
     """
     if isinstance(table, pl.DataFrame):
         return table
@@ -45,12 +67,26 @@ def to_frame(table: Any, engine: Engine) -> pl.DataFrame:
         return table.collect(engine=engine)
     library = _library_of(table)
     if library == "pandas":
-        return pl.from_pandas(table, include_index=any(name is not None for name in table.index.names))
+        return _from_pandas(table)
     if library == "duckdb":
         return _framed(table.pl())
     if library == "pyarrow.dataset":
         return _framed(pl.from_arrow(table.to_table()))
     return _framed(pl.from_arrow(table))
+
+
+def _from_pandas(table: Any) -> pl.DataFrame:
+    try:
+        return pl.from_pandas(table, include_index=any(name is not None for name in table.index.names))
+    except Exception:
+        for place, name in enumerate(table.columns):
+            column = table.iloc[:, [place]].reset_index(drop=True)
+            try:
+                pl.from_pandas(column)
+            except Exception as error:
+                why = f"of the pandas dtype {column.dtypes.iloc[0]} cannot be converted: {error}"
+                raise Unconvertible(str(name), why) from error
+        raise
 
 
 def unstorable(schema: pl.Schema) -> tuple[str, str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from barca.render.text import listing, plural, safe, words
@@ -94,15 +95,21 @@ def _group_text(group: Mapping[str, Any], *, counted: bool) -> str:
 
 def ran_why(step: Mapping[str, Any]) -> str:
     """Why the keys of a run's step ran, in few words: the one reason, or the largest groups by reason."""
+    reason = step.get("reason")
     groups = (step.get("partitions") or {}).get("reasons") or ()
     if len(groups) < 2:
         changed = groups[0]["changed"] if groups else step.get("changed")
-        return because(changed, step.get("reason"))
+        return _brief(because(changed if reason == "not_materialized" else None, reason))
     told = [
-        f"{plural(group['keys'], 'key')}: {because(group['changed'], group['reason'])}"
+        f"{group['keys']:,}: {_brief(because(group['changed'], group['reason']))}"
         for group in groups[:_EXAMPLES]
     ]
     return "; ".join([*told, "..."] if len(groups) > _EXAMPLES else told)
+
+
+def _brief(why: str) -> str:
+    """A reason with names in place of ids: `value versions changed`."""
+    return re.sub(r"[^\s:]+\.py:", "", why)
 
 
 def step_why(step: Mapping[str, Any], verb: str = "will run") -> str:

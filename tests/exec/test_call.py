@@ -20,7 +20,7 @@ from barca.io.memory import MemoryPackStore
 from barca.io.values import read_values
 from barca.model import Failed
 from barca.schemas import ATTEMPTS, ELAPSED_SECONDS, ERROR_TYPE, KEY, PATH, RUN_HASH, TRACEBACK
-from tests.exec.works import definition_of, failures, make_work, run_function, succeeded, work_keys
+from tests.exec.works import definition_of, failures, make_work, run_batch, run_function, succeeded, work_keys
 
 
 def test_one_key_calls_that_run_together_share_a_pack() -> None:
@@ -308,3 +308,21 @@ def test_the_peak_is_of_the_work_alone() -> None:
     assert again.max_rss_bytes is not None
     assert large.max_rss_bytes - small.max_rss_bytes > 150_000_000
     assert large.max_rss_bytes - again.max_rss_bytes > 100_000_000
+
+
+def test_f10_a_pandas_column_that_cannot_be_converted_is_named_with_its_key():
+    import pandas as pd
+
+    mixed = pd.DataFrame({"fine": [1, 2], "odd": [1, "a"]})
+    told = failures(run_function(lambda r: mixed if r == "b" else r, make_work(["a", "b"])))
+    assert list(told) == ["r=b"]
+    start = (
+        "`steps.py:step` returned for `r=b` a table that cannot be stored: column `odd` of the pandas dtype"
+    )
+    assert told["r=b"].startswith(start)
+    assert "cast or drop `odd`" in told["r=b"]
+    whole = run_batch(lambda r: pd.concat([mixed.assign(r=key) for key in r]), ["a", "b"])
+    assert all(
+        "column `odd` of the pandas dtype object cannot be" in text for text in failures(whole).values()
+    )
+    assert len(failures(whole)) == 2

@@ -308,13 +308,11 @@ def test_a_run_says_what_changed_as_the_dry_run_did(project, monkeypatch):
 
     assert why({"a": 1, "b": 1}) == ["no result yet"] * 3
     assert why({"a": 2, "b": 2}) == [
-        "value pipeline.py:versions changed",
-        "input pipeline.py:scored changed",
-        "input pipeline.py:ranked changed",
+        "value versions changed",
+        "input scored changed",
+        "input ranked changed",
     ]
-    assert why({"a": 3, "b": 2, "c": 1})[0] == (
-        "1 key: no result yet; 1 key: value pipeline.py:versions changed"
-    )
+    assert why({"a": 3, "b": 2, "c": 1})[0] == ("1: no result yet; 1: value versions changed")
     result = project.open(executor="inline").get("total", refresh=["scored"]).to_dict()
     [scored] = [step for step in result["steps"] if step["id"].endswith(":scored")]
     assert scored["partitions"]["changed"] == {}
