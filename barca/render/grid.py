@@ -84,24 +84,40 @@ def grid(
     """
     from rich.table import Table
 
+    cells = [[text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
     needs = {
-        column: max([len(column), *(len(row[place]) for row in rows)]) for place, column in enumerate(columns)
+        column: max([len(column), *(row[place].cell_len for row in cells)])
+        for place, column in enumerate(columns)
     }
-    filled = {name for place, name in enumerate(columns) if any(len(row[place]) for row in rows)}
+    filled = {name for place, name in enumerate(columns) if any(row[place].cell_len for row in cells)}
     shown = [name for name in columns if name in filled or not rows]
     least = {name: min(need, WRAPPED_WIDTH) if name in wrap else need for name, need in needs.items()}
     for name in spare:
         if _room(least, shown) > width and name in shown:
             shown.remove(name)
-    fits = _room(least, shown) <= width
+    widths = _widened(least, needs, width - _room(least, shown), [name for name in shown if name in wrap])
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
     for name in shown:
         justify: Literal["left", "right"] = "right" if name in right else "left"
-        table.add_column(name, justify=justify, overflow="fold", min_width=least[name] if fits else None)
+        table.add_column(name, justify=justify, overflow="fold", width=widths.get(name))
     places = [columns.index(name) for name in shown]
-    for row in rows:
-        table.add_row(*(text(row[place]) if isinstance(row[place], str) else row[place] for place in places))
+    for row in cells:
+        table.add_row(*(row[place] for place in places))
     return table
+
+
+def _widened(
+    least: Mapping[str, int], needs: Mapping[str, int], left: int, wrapped: Sequence[str]
+) -> Mapping[str, int]:
+    """The width of each column, with what is left shared out in order; none where there is too little."""
+    if left < 0:
+        return {}
+    widths = dict(least)
+    for name in wrapped:
+        more = min(needs[name] - least[name], left)
+        widths[name] += more
+        left -= more
+    return widths
 
 
 def _room(widths: Mapping[str, int], shown: Sequence[str]) -> int:

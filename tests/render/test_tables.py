@@ -108,3 +108,22 @@ def test_what_comes_from_outside_is_taken_literally(sample, draw):
     assert "[red]r\\x1b[31m<b>7</b>\\u202e" in plain and "[b]t\\x1b[2J" in plain
     coloured = draw(plan_view(sample("dry_run"), "t", 200), 200, colour=True)
     assert "\x1b[31m<b>" not in coloured and "\u202e" not in coloured
+
+
+def test_a_sentence_wraps_and_loses_nothing(draw):
+    why = "10,330: value sold changed; 555: no result yet"
+    partitions = {"will_run": 10_885, "cached": 57_624, "reasons": [], "total": 68_509}
+    steps = [
+        {
+            "id": f"examples/grocery/pipeline.py:{name}",
+            "status": "partial",
+            "detail": why,
+            "partitions": partitions,
+        }
+        for name in ("weekly", "departments")
+    ]
+    result = {"steps": steps, "status": "success", "run_id": "r", "phases": 1}
+    for width in (80, 90, 100, 120):
+        shown = draw(result_view(result, "weekly", width), width)
+        words = " ".join(shown.split())
+        assert all(word in words for word in why.split()), shown
