@@ -256,23 +256,7 @@ def _error(report: RunReport) -> BarcaError | None:
     )
 
 
-from barca.plan.explain import call_count, changes, summarise, whys
-from barca.plan.sizing import next_size
-from barca.project.phases import phase_count, selection_report
-from barca.schemas import (
-    CHANGED,
-    DIGEST,
-    FIRST_KEYS,
-    FORMAT,
-    FRAGMENTS,
-    KEY,
-    NEEDED,
-    PATH,
-    ROW_OFFSET,
-    ROWS,
-    SIZE_BYTES,
-    STATE,
-)
+def _steps(report: NodeReport, run: RunReport) -> list[dict[str, Any]]:
     """The node's step, and one for each key that an input's failure blocked."""
     plan = report.plan
     node = plan.node
@@ -292,23 +276,11 @@ from barca.schemas import (
             step["partitions"]["failed_keys"] = display_keys(report.failed.get_column(KEY).sort()[:20])
         if plan.grouping is not None:
             step["batch"] = batch_counts(plan)
-from barca.plan.explain import call_count, changes, summarise, whys
-from barca.plan.sizing import next_size
-from barca.project.phases import phase_count, selection_report
-from barca.schemas import (
-    CHANGED,
-    DIGEST,
-    FIRST_KEYS,
-    FORMAT,
-    FRAGMENTS,
-    KEY,
-    NEEDED,
-    PATH,
-    ROW_OFFSET,
-    ROWS,
-    SIZE_BYTES,
-    STATE,
-)
+            if plan.sizing is not None:  # only foretold before
+                step["batch"]["calls"] = report.calls
+    if report.ran or report.failed.height:
+        add_why(step, plan, changes(run.plan, node.id, rows=run.stored.get(node.id)))
+    return [step, *_blocked(report, run.nodes)]
 
 
 def _status(report: NodeReport) -> str:
@@ -355,20 +327,44 @@ def partition_counts(plan: NodePlan) -> dict[str, Any]:
 
 def batch_counts(plan: NodePlan) -> dict[str, Any]:
     """The `batch` object of a step: how the keys that run are grouped."""
-from barca.plan.explain import call_count, changes, summarise, whys
-from barca.plan.sizing import next_size
-from barca.project.phases import phase_count, selection_report
-from barca.schemas import (
-    CHANGED,
-    DIGEST,
-    FIRST_KEYS,
-    FORMAT,
-    FRAGMENTS,
-    KEY,
-    NEEDED,
-    PATH,
-    ROW_OFFSET,
-    ROWS,
-    SIZE_BYTES,
-    STATE,
-)
+    counts: dict[str, Any] = {
+        "grouping": plan.grouping,
+        "keys": plan.calls.height,
+        "calls": call_count(plan.calls),
+    }
+    if plan.sizing is not None:
+        size = next_size(plan.sizing)
+        counts |= {"size": size.keys, "why": size.why}
+    return counts
+
+
+def add_why(step: dict[str, Any], plan: NodePlan, changed: pl.DataFrame) -> None:
+    """Put into a step why its keys run: what changed, and for a partitioned node every key by reason.
+
+    Args:
+        step: Receives `changed`; of a partitioned node, its `partitions` does.
+        plan: The node's plan.
+        changed: Frame of `schemas.CHANGES` of its keys that run.
+    """
+    if plan.node.partitioned:
+        step["partitions"] |= why_counts(plan, changed)
+    elif changed.height:
+        step["changed"] = changed.item(0, CHANGED).to_list()
+
+
+def why_counts(node_plan: NodePlan, changed: pl.DataFrame) -> dict[str, Any]:
+    """What of a `partitions` object says why: what changed for previewed keys, and every key by reason.
+
+    Args:
+        node_plan: A node of a plan.
+        changed: Frame of `schemas.CHANGES` of its keys that run.
+    """
+    preview = pl.Series(KEY, summarise(node_plan).preview, dtype=pl.String)
+    shown = changed.join(preview.to_frame(), on=KEY, how="semi").sort(KEY)
+    return {
+        "changed": {display_text(key): list(names) for key, names in shown.iter_rows()},
+        "reasons": [
+            {**row, FIRST_KEYS: display_keys(row[FIRST_KEYS])}
+            for row in whys(node_plan, changed).head(SHOWN_WHYS).iter_rows(named=True)
+        ],
+    }
