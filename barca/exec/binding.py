@@ -18,6 +18,7 @@ from barca.io.annotations import list_item, mapping_value, parameter_annotations
 from barca.io.fragments import read_keyed, scan_fragments
 from barca.io.keyed import ROW, keyed_by, read_keyed_rows
 from barca.io.values import form_table, read_table, read_value, read_values
+from barca.lookup import lookup
 from barca.partitions import display_keys, display_text
 from barca.schemas import KEY, PATH, VALUE, dimension
 
@@ -209,9 +210,8 @@ def _keyed_values(work: Work, binding: InputBinding, store: PackStore) -> pl.Ser
     """
     pairs = read_keyed(store, binding.fragments)
     (name,) = work.dimensions
-    own = work.keys.select(KEY, pl.col(dimension(name)).alias(_RAW)).join(
-        pairs.select(pl.col(KEY).alias(_RAW), VALUE), on=_RAW, how="left", maintain_order="left"
-    )
+    own = work.keys.select(KEY, pl.col(dimension(name)).alias(_RAW))
+    own = lookup(own, pairs.select(pl.col(KEY).alias(_RAW), VALUE), [VALUE], on=_RAW)
     values = own.get_column(VALUE)
     if values.null_count():
         key = own.filter(pl.col(VALUE).is_null()).item(0, KEY)

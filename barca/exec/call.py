@@ -264,6 +264,8 @@ class _Call:
 
     def _fail_unanswered(self, problem: Failure | None) -> None:
         """Keys without a result or a failure of their own fail for the call's problem, or its silence."""
+        if self._fragments.height == len(self._keys):
+            return
         answered = {*self._fragments.get_column(KEY), *self._failures, *self._early}
         for key in self._keys:
             if key not in answered:

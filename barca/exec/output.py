@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -67,7 +68,6 @@ class Sorter:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._names = work.dimensions
-        self._by_form = _key_forms(work)
         self._given: set[str] = set()
         self._yielded: pl.DataFrame | None = None
         self.answer = Answer()
@@ -84,6 +84,11 @@ class Sorter:
             self.answer.table = self._framed(returned)
         else:
             raise self._error(f"returned {_a(returned)}", "batch_output", ACCEPTED)
+
+    @cached_property
+    def _by_form(self) -> dict[str, str]:
+        """What may stand for a key in a dict, to the key; tables do without."""
+        return _key_forms(self._work)
 
     @property
     def waiting(self) -> bool:

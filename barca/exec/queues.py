@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from barca.plan.lookup import lookup
+from barca.lookup import lookup
 from barca.schemas import (
     CALL,
     DIGEST,
     FRAGMENTS,
     INPUT_HASHES,
     KEY,
+    NEEDED,
     ORDINAL,
     PATH,
     RUN_HASH,
@@ -46,7 +47,7 @@ def own_fragments(keys: pl.DataFrame, held: pl.DataFrame, dimensions_read: Seque
         dimensions_read: Its dimensions.
     """
     columns = keys.select(KEY, *dimensions(dimensions_read))
-    return columns.join(without_hashes(held), on=KEY, how="left", maintain_order="left")
+    return lookup(columns, without_hashes(held), [name for name in FRAGMENTS if name != KEY])
 
 
 def without_hashes(held: pl.DataFrame) -> pl.DataFrame:
@@ -108,7 +109,8 @@ class NodeQueue:
     def __init__(self, plan: NodePlan) -> None:
         self.plan = plan
         self.reads_by_key = {edge.source for edge in plan.node.edges if edge.mode == "same_key"}
-        running = plan.decision.join(plan.calls.select(KEY, CALL), on=KEY, how="inner", maintain_order="left")
+        called = plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
+        running = lookup(called, plan.calls, [CALL])
         columns = [KEY, ORDINAL, RUN_HASH, CALL, INPUT_HASHES, *dimensions(plan.node.dimensions)]
         self.waiting = running.select(*columns, pl.lit(0, pl.Int64).alias(_WAITS))
         self.gates: set[NodeId] = set()
@@ -192,11 +194,11 @@ class NodeQueue:
 
     def _settle_released(self) -> None:
         # a key that several inputs release stands in it as often
-        counts = (
-            pl.concat([keys.select(KEY) for keys in self._released])
-            .group_by(KEY)
-            .agg(pl.len().cast(pl.Int64).alias("less"))
-        )
+        if len(self._released) == 1:
+            counts = self._released[0].select(KEY, pl.lit(1, pl.Int64).alias("less"))
+        else:
+            keys = pl.concat([released.select(KEY) for released in self._released])
+            counts = keys.group_by(KEY).agg(pl.len().cast(pl.Int64).alias("less"))
         self._released.clear()
         self._unseen = 0
         marked = lookup(self.waiting, counts, ["less"])

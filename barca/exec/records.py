@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from barca.lookup import lookup
 from barca.plan.changed import env_marks
 from barca.schemas import (
     ATTEMPTS,
@@ -85,10 +86,10 @@ def materialization_rows(
         ENV_HASH: env_marks(env),
         RUN_ID: ended[0].work.run_id,
     }
+    rows = outcomes.with_columns(calls.explode(empty_as_null=False).alias(CALL))
+    rows = lookup(rows, identity, [RUN_HASH, INPUT_HASHES])
     return (
-        outcomes.with_columns(calls.explode(empty_as_null=False).alias(CALL))
-        .join(identity, on=KEY, how="left", maintain_order="left")
-        .join(stored, on=KEY, how="left", maintain_order="left")
+        lookup(rows, stored, [name for name in stored.columns if name != KEY])
         .with_columns(
             *(pl.lit(value, pl.String).alias(name) for name, value in constants.items()),
             pl.lit(now, TIMESTAMP).alias(CREATED_AT),

@@ -157,6 +157,7 @@ class Runner:
         """One round; whether there is another."""
         self._wake_delayed()
         self._start()
+        self._journal.tick()  # while the workers are busy
         in_flight = any(queue.in_flight for queue in self._queues.values())
         if not in_flight and not self._delayed:
             return self._settle_finished()
@@ -166,7 +167,6 @@ class Runner:
             pause = max(0.0, min(pause, due))
         for pending, result in self._ports.executor.wait(pause):
             self._ended(pending.work, result)
-        self._journal.tick()
         self._settle_finished()
         return True
 

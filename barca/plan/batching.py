@@ -86,20 +86,20 @@ def calls(
     keys = running.sort(ORDINAL)
     if batch is None:
         return keys.select(pl.lit(None, pl.String).alias(CALL), KEY, ORDINAL)
-    if batch == "all":
-        grouped, per_call = keys.with_columns(pl.lit("").alias(_GROUP)), None
-    elif isinstance(batch, Batches):
+    if batch == "all" or isinstance(batch, int):
+        per_call = batch if isinstance(batch, int) else keys.height
+        number = pl.int_range(pl.len()) // per_call + 1
+        return keys.select(number.cast(pl.String).alias(CALL), KEY, ORDINAL)
+    if isinstance(batch, Batches):
         grouped, per_call = _named_groups(keys, node, batch), None
     elif isinstance(batch, BatchesAuto):
         assert size is not None
         grouped = keys.with_columns(_growing(size, keys.height).cast(pl.String).alias(_GROUP))
         per_call = None
-    elif isinstance(batch, BatchesBy):
+    else:
         assert labels is not None
         column = labels.rename({"label": _GROUP})
         grouped, per_call = keys.join(column, on=KEY, how="left", maintain_order="left"), batch.max_size
-    else:
-        grouped, per_call = keys.with_columns(pl.lit("").alias(_GROUP)), int(batch)
     chunk = pl.int_range(pl.len()).over(_GROUP) // per_call if per_call else pl.lit(0, pl.Int64)
     numbered = grouped.with_columns(chunk.alias("chunk"))
     first = pl.col(ORDINAL).min().over(_GROUP, "chunk")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from barca.lookup import lookup
 from barca.model import Always, Manual
-from barca.plan.lookup import lookup
 from barca.schemas import (
     DIGEST,
     FORMAT,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from barca.hashing import encode_columns, hash_column, hash_fields, hash_text, short_hash
+from barca.lookup import lookup
 from barca.model import Always, Manual
-from barca.plan.lookup import lookup
 from barca.schemas import DIGEST, KEY, RUN_HASH, VALUE, dimension
 
 if TYPE_CHECKING:

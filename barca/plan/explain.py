@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 
+from barca.lookup import lookup
 from barca.plan.changed import with_changed
-from barca.plan.lookup import lookup
 from barca.plan.parts import rows_of
 from barca.schemas import (
     CALL,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from barca.plan.lookup import lookup
+from barca.lookup import lookup
 from barca.schemas import KEY, NEEDED, PATH, STATE
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ class _Needs:
         node_id = plan.node.id
         if node_id in self.all:
             return replace(plan, decision=plan.decision.with_columns(pl.lit(value=True).alias(NEEDED)))
-        keys = pl.concat([pl.DataFrame(schema={KEY: pl.String}), *self.some.get(node_id, [])]).unique()
+        read = self.some.get(node_id) or [pl.DataFrame(schema={KEY: pl.String})]
+        keys = read[0] if len(read) == 1 else pl.concat(read).unique()
         needed = keys.with_columns(pl.lit(value=True).alias(NEEDED))
         frame = lookup(plan.decision.drop(NEEDED, strict=False), needed, [NEEDED])
         return replace(plan, decision=frame.with_columns(pl.col(NEEDED).fill_null(value=False)))

@@ -208,7 +208,8 @@ class Narrowing:
         ended = report.nodes[node.id]
         decision = ended.plan.decision
         keys = decision.height + ended.plan.unchanged
-        lacking = decision.join(ended.fragments.select(KEY), on=KEY, how="anti")
+        complete = ended.fragments.height == decision.height
+        lacking = decision.clear() if complete else decision.join(ended.fragments, on=KEY, how="anti")
         if keys <= FEW_KEYS or lacking.height > MANY_UNFINISHED:
             return None
         before = self.baselines[node.id] if node.id in plan.inputs.unchanged else None
