@@ -87,8 +87,7 @@ def calls(
     if batch is None:
         return keys.select(pl.lit(None, pl.String).alias(CALL), KEY, ORDINAL)
     if batch == "all" or isinstance(batch, int):
-        per_call = batch if isinstance(batch, int) else keys.height
-        number = pl.int_range(pl.len()) // per_call + 1
+        number = pl.int_range(pl.len()) // (batch if isinstance(batch, int) else keys.height) + 1
         return keys.select(number.cast(pl.String).alias(CALL), KEY, ORDINAL)
     if isinstance(batch, Batches):
         grouped, per_call = _named_groups(keys, node, batch), None
