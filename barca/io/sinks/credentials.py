@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from barca.io.sinks.remote import open_filesystem
@@ -21,7 +22,8 @@ def storage_options(uri: str) -> dict[str, str]:
 
 def _s3(fs: Any) -> dict[str, Any]:
     client: dict[str, Any] = dict(fs.client_kwargs or {})
-    endpoint = fs.endpoint_url or client.get("endpoint_url")
+    in_environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    endpoint = fs.endpoint_url or client.get("endpoint_url") or in_environment
     key, secret, token = fs.key, fs.secret, fs.token
     if key is None and not fs.anon:
         key, secret, token = _resolved(fs)

@@ -108,7 +108,7 @@ def _encoded(value: str, safe: str) -> str:
 def described(error: BaseException) -> str:
     """`ExceptionType: message`, the first line of it."""
     if isinstance(error, SinkError):
-        return error.message
+        return f"{error.message}; {error.remediation}" if error.remediation else error.message
     detail = getattr(error, "message", None) or str(error)
     first = str(detail).strip().split("\n", 1)[0]
     return f"{type(error).__name__}: {first}".removesuffix(": ")
