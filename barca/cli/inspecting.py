@@ -30,11 +30,10 @@ def explain(
     target, paths = _one_target("explain", words or ())
     with listening() as listener:
         project = open_project(paths, env=env, listener=listener)
-        told = project.explain(target, partition=parse_partition(partition or ()))
-        explained, plan = told.to_dict(), told.forecast.to_dict()
+        explained = project.explain(target, partition=parse_partition(partition or ())).to_dict()
         for warning in explained["warnings"]:
             listener.warn(warning)
-    note_selection(plan)
+    note_selection(explained)
     if mode == "json":
         emit_json(explained)
         return

@@ -11,6 +11,7 @@ from barca.partitions import display_text
 from barca.plan.decide import newest
 from barca.plan.explain import changes
 from barca.plan.parts import rows_of
+from barca.project.phases import selection_report
 from barca.schemas import (
     CHANGED,
     CREATED_AT,
@@ -55,12 +56,15 @@ class Explanation:
         plan = self.forecast.plan
         below = [self._node(node_plan) for node_plan in reversed(list(plan.nodes.values()))]
         below.sort(key=lambda node: node["id"] != self.target)
-        return {
+        told: dict[str, Any] = {
             "target": self.target,
             "nodes": below,
             "keys": self._keys(plan.nodes[self.target]),
             "warnings": self.forecast.warnings,
         }
+        if (selection := selection_report(plan)) is not None:
+            told["partition_selection"] = selection
+        return told
 
     def _node(self, node_plan: NodePlan) -> dict[str, Any]:
         return {

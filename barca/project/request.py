@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
@@ -79,17 +80,23 @@ def selection_of(partition: Selection) -> dict[str, tuple[str, ...]]:
         )
     chosen: dict[str, tuple[str, ...]] = {}
     for name, values in partition.items():
-        several = values if isinstance(values, Sequence) and not isinstance(values, str) else [values]
+        several = [values] if isinstance(values, str) or not hasattr(values, "__iter__") else list(values)
         if not several:
             raise UsageError(f"partition= selects no value of `{name}`", code="partition")
-        bad = [value for value in several if isinstance(value, bool) or not isinstance(value, str | int)]
+        bad = [value for value in several if not _is_key(value)]
         if bad:
             raise UsageError(
-                f"partition= takes strings and integers as values of `{name}`, not `{bad[0]!r}`",
+                f"partition= takes strings, integers and dates as values of `{name}`, not `{bad[0]!r}`",
                 code="partition",
             )
         chosen[name] = tuple(dict.fromkeys(str(value) for value in several))
     return chosen
+
+
+def _is_key(value: object) -> bool:
+    if isinstance(value, bool | dt.datetime):
+        return False
+    return isinstance(value, str | int | dt.date)
 
 
 def batch_of(graph: Graph, batch: Batch) -> dict[NodeId | None, BatchOverride]:

@@ -106,13 +106,14 @@ class Status:
     def _node(self, node_plan: NodePlan) -> dict[str, Any]:
         node = node_plan.node
         rows = rows_of(node.id, self.plan.inputs)
+        changed = changes(self.plan, node.id)
         return {
             "id": node.id,
             "name": short_name(node.id),
             "kind": node.kind,
             "partitioned": node.partitioned,
-            "cache": self._cache(node_plan, rows),
-            "partitions": self._partitions(node_plan) if node.partitioned else None,
+            "cache": self._cache(node_plan, rows, changed),
+            "partitions": self._partitions(node_plan, changed) if node.partitioned else None,
             "last_materialization": _last(self._latest[node.id]),
             "shape": self._shape(node_plan),
             "inputs": [
@@ -121,7 +122,7 @@ class Status:
             "env": list(node.definition.env),
         }
 
-    def _cache(self, node_plan: NodePlan, rows: pl.DataFrame) -> dict[str, Any]:
+    def _cache(self, node_plan: NodePlan, rows: pl.DataFrame, changed: pl.DataFrame) -> dict[str, Any]:
         summary = summarise(node_plan)
         cache: dict[str, Any] = {"reason": summary.reason, "detail": node_plan.detail, "changed": []}
         if node_plan.node.kind in {"sensor", "task"} or summary.reason == "always":
@@ -130,9 +131,11 @@ class Status:
             return {**cache, "state": "unknown"}
         if summary.will_run == 0:
             return {**cache, "state": "cached"}
-        return {**cache, **self._missing(node_plan, rows, partly=summary.cached > 0)}
+        return {**cache, **self._missing(node_plan, rows, changed, partly=summary.cached > 0)}
 
-    def _missing(self, node_plan: NodePlan, rows: pl.DataFrame, *, partly: bool) -> dict[str, Any]:
+    def _missing(
+        self, node_plan: NodePlan, rows: pl.DataFrame, changed: pl.DataFrame, *, partly: bool
+    ) -> dict[str, Any]:
         """State, and what goes with it, of a node with keys that must run."""
         node = node_plan.node
         failed = self._blockage.failed(node.id)
@@ -145,8 +148,9 @@ class Status:
             return {"state": "partial" if partly else "stale", "detail": detail}
         if (blocked := self._blockage.why(node.id)) is not None:
             return {"state": "blocked", "reason": "upstream_failed", "detail": blocked}
-        changed = changes(self.plan, node.id).get_column(CHANGED)
-        names = changed.explode(empty_as_null=False).drop_nulls().unique().sort().to_list()
+        names = (
+            changed.get_column(CHANGED).explode(empty_as_null=False).drop_nulls().unique().sort().to_list()
+        )
         return {"state": "partial" if partly else "stale" if rows.height else "never_run", "changed": names}
 
     def _shape(self, node_plan: NodePlan) -> dict[str, Any] | None:
@@ -159,7 +163,7 @@ class Status:
             keys, rows = keys + unchanged.table_keys, rows + unchanged.table_rows
         return {"rows": rows, "keys": keys} if keys else None
 
-    def _partitions(self, node_plan: NodePlan) -> dict[str, Any]:
+    def _partitions(self, node_plan: NodePlan, changed: pl.DataFrame) -> dict[str, Any]:
         summary = summarise(node_plan)
         stale = node_plan.decision.filter(pl.col(STATE) == "stale") if summary.will_run else None
         missing = summary.will_run
@@ -169,7 +173,7 @@ class Status:
             "cached": summary.cached,
             "missing": missing,
             "missing_keys": shown,
-            **why_counts(node_plan, changes(self.plan, node_plan.node.id)),
+            **why_counts(node_plan, changed),
         }
 
 

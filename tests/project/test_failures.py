@@ -45,7 +45,13 @@ def steps_of(result):
     return {step["id"].removeprefix("planning.py:"): step for step in result["steps"]}
 
 
-def test_p1_other_keys_go_on_and_the_next_run_computes_the_rest(planning):
+@pytest.mark.parametrize("cutoff", [False, True])
+def test_p1_other_keys_go_on_and_the_next_run_computes_the_rest(planning, cutoff):
+    if cutoff:  # its readers are decided when it has ended
+        planning.edit(
+            "planning.py", 'partitions(["a", "b", "c", "d", "e"])})\ndef forecast',
+            'partitions(["a", "b", "c", "d", "e"])}, cutoff=True)\ndef forecast',
+        )  # fmt: skip
     result = planning.get().to_dict()
     assert (result["status"], result["failed_node"]) == ("failed", "planning.py:forecast[account=b]")
     steps = steps_of(result)
@@ -62,6 +68,8 @@ def test_p1_other_keys_go_on_and_the_next_run_computes_the_rest(planning):
     }
     assert result["steps_executed"] == 5 + 4 + 4
     assert result["steps_skipped"] == 2 + 2
+    handed = steps["promo"]["partitions"]["will_run"]
+    assert handed == (4 if cutoff else 5), "what an earlier phase lost is not planned"
     planning.write("bad", "")
     assert planning.ran() == {"forecast": 1, "promo": 1, "mailed": 1, "plan": 1, "halves": 2}
     assert planning.ran() == {}

@@ -139,6 +139,13 @@ def test_every_verb_of_python_selects_the_same(world, monkeypatch):
     plan = barca.plan("margin", "pipeline.py", **chosen)
     assert plan.to_dict()["partition_selection"]["selection"] == {"region": ["emea", "apac"]}
     assert plan.keys("pipeline.py:margin").height == 2
+    for values in (("emea",), {"emea": 1}, pl.Series(["emea"]), (name for name in ["emea"])):
+        assert (
+            barca.plan("rated", "pipeline.py", partition={"region": values}).keys("pipeline.py:rated").height
+            == 1
+        )
+    with pytest.raises(UsageError, match="strings, integers and dates"):
+        barca.plan("margin", "pipeline.py", partition={"region": [1.5]})
 
 
 def test_a_task_with_the_dimension_is_narrowed_and_one_below_a_fan_in_is_refused(world):
