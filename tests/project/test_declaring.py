@@ -249,3 +249,16 @@ def test_a_plan_lists_one_step_per_key(project):
     assert (some["total_steps"], len(some["phases"])) == (2, 1)
     pool = project.cli_json("plan", "pipeline.py", env={"BARCA_POOL_SIZE": "3"})
     assert (pool["pool_size"], pool["phases"]) == (3, plan["phases"])
+
+
+def test_keys_and_hashes_do_not_depend_on_the_number_of_workers(make_project):
+    seen = []
+    for workers in ("1", "3"):
+        project = make_project(f"workers-{workers}")
+        project.write("pipeline.py", PARTITIONS.format(constant="", keys="[f'r{n}' for n in range(7)]"))
+        done = project.cli("get", "--json", env={"BARCA_POOL_SIZE": workers})
+        assert done.returncode == 0, done.stderr
+        rows = project.open()._reader().scan("materializations").collect(engine="in-memory")
+        seen.append(sorted(rows.select("node", "key", "run_hash", "digest").rows()))
+        assert project.cli_json("get", env={"BARCA_POOL_SIZE": "2"})["steps_executed"] == 0
+    assert seen[0] == seen[1] and len(seen[0]) == 15

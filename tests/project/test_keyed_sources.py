@@ -358,3 +358,54 @@ def test_whole_numbers_of_any_size_are_told_apart(project):
     project.write("pipeline.py", SOURCE.format(returned='{"a": 2**64, "b": 1}'))
     assert project.get("valued").value == {"k=a": 2**64, "k=b": 1}
     assert_frame_equal(pl.DataFrame({"x": [1]}), pl.DataFrame({"x": [1]}))
+
+
+WAREHOUSE = """
+    import duckdb
+    from barca import Schedule, asset, partitions_from, sensor
+
+    @sensor(freshness=Schedule("*/5 * * * *"))
+    def retailer_versions() -> dict:
+        rows = duckdb.connect("warehouse.duckdb", read_only=True).execute(
+            "select retailer, max(updated_at)::varchar from orders group by retailer"
+        ).fetchall()
+        return dict(rows)
+
+    @asset(partitions={"retailer": partitions_from(retailer_versions)})
+    def cleaned(retailer: str, retailer_versions: str) -> dict:
+        orders = duckdb.connect("warehouse.duckdb", read_only=True).execute(
+            "select * from orders where retailer = ?", [retailer]
+        ).fetchall()
+        return {"retailer": retailer, "rows": len(orders), "as_of": retailer_versions}
+
+    @asset(partitions={"retailer": partitions_from(cleaned)})
+    def scored(retailer: str, cleaned: dict) -> dict:
+        return {**cleaned, "score": cleaned["rows"] * 10}
+"""
+
+
+def test_one_query_over_a_warehouse_says_which_retailers_run(project):
+    import duckdb
+
+    def order(*rows):
+        with duckdb.connect(str(project.root / "warehouse.duckdb")) as warehouse:
+            warehouse.execute("create table if not exists orders (retailer varchar, updated_at timestamp)")
+            warehouse.executemany("insert into orders values (?, ?)", [list(row) for row in rows])
+
+    project.write("pipeline.py", WAREHOUSE)
+    order(("r1", "2026-01-01 09:00:00"), ("r2", "2026-01-01 10:00:00"), ("r1", "2026-01-02 08:30:00"))
+
+    def tick():
+        done = project.cli("get", "scored", "pipeline.py", "-o", "value", "--json", "--executor", "inline")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    first = tick()
+    assert first["final_output"]["retailer=r1"] == {
+        "retailer": "r1", "rows": 2, "as_of": "2026-01-02 08:30:00", "score": 20,
+    }  # fmt: skip
+    assert tick()["steps_executed"] == 1
+    order(("r2", "2026-01-03 10:00:00"))
+    again = tick()
+    assert (again["steps_executed"], again["steps_cached"]) == (3, 2)
+    assert again["final_output"]["retailer=r2"]["score"] == 20
