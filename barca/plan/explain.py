@@ -72,7 +72,8 @@ def summarise(plan: NodePlan) -> Summary:
     reasons = running.get_column(REASON).value_counts(sort=True)
     reason = reasons.item(0, REASON) if reasons.height else None
     preview = tuple(running.get_column(KEY).bottom_k(PREVIEW).sort())
-    return Summary(action, reason, total, total - will_run, will_run, preview, call_count(plan.calls))
+    cached = total - will_run - int((plan.decision.get_column(STATE) == "blocked").sum())
+    return Summary(action, reason, total, cached, will_run, preview, call_count(plan.calls))
 
 
 def call_count(calls: pl.DataFrame) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from barca._typing import NodeId
     from barca.graph import Graph, Node
     from barca.model import Definition, Fingerprint
-    from barca.plan.inputs import BatchOverride, Plan
+    from barca.plan.inputs import BatchOverride, NodePlan, Plan
     from barca.ports import LedgerReader, PackStore
     from barca.project.narrowing import Narrowing
 
@@ -212,9 +212,21 @@ class World:
 
     def replan(self, plan: Plan, settled: frozenset[NodeId], rows: Mapping[NodeId, pl.DataFrame]) -> Plan:
         """The plan again, with nodes that settled in this run and the rows they got."""
-        merged = {node_id: _merged(rows_of(node_id, plan.inputs), frame) for node_id, frame in rows.items()}
+        merged = {
+            node_id: _merged(_standing(plan.nodes[node_id], rows_of(node_id, plan.inputs), frame), frame)
+            for node_id, frame in rows.items()
+        }
         inputs = replace(plan.inputs, settled=settled, materialized={**plan.inputs.materialized, **merged})
         return self.plan(inputs, plan)
+
+
+def _standing(node_plan: NodePlan, old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+    """The earlier rows of a node that ended, without those of keys that ran and got no result.
+
+    What a sensor returned before is not what it returns now.
+    """
+    lost = node_plan.calls.select(KEY).join(new.select(KEY), on=KEY, how="anti")
+    return old.join(lost, on=KEY, how="anti", maintain_order="left") if lost.height else old
 
 
 def _merged(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:

@@ -148,3 +148,59 @@ def test_the_command_line_counts_what_was_skipped_and_selects_what_is_blocked(pl
     found = planning.cli_json("status", "planning.py", "--state", "blocked")
     assert [node["name"] for node in found["nodes"]] == ["promo", "mailed", "plan", "halves"]
     assert found["summary"]["blocked"] == 4
+
+
+POLLED = """
+    import pathlib
+    from barca import asset, collect, partitions, partitions_from, sensor
+
+    BAD = pathlib.Path(__file__).parent / "bad"
+
+    @{kind}
+    def polled(k: str) -> str:
+        if BAD.exists() and k == "b":
+            raise ConnectionError("no answer")
+        return k
+
+    @asset(partitions={{"k": partitions_from(polled)}})
+    def kept(k: str, polled: str) -> str:
+        return polled
+
+    @asset(partitions={{"k": partitions_from(kept)}})
+    def below(k: str, kept: str) -> str:
+        return kept
+
+    @asset(inputs={{"every": collect(below)}})
+    def total(every: list[str]) -> str:
+        return "".join(every)
+"""
+
+KINDS = {
+    "a sensor": ('sensor(partitions={"k": partitions(["a", "b", "c"])})', {}),
+    "a refreshed cutoff": (
+        'asset(partitions={"k": partitions(["a", "b", "c"])}, cutoff=True)',
+        {"refresh": "polled"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_content_decides_is_not_served_from_before_when_its_key_failed(project, kind):
+    """What the key returned in an earlier run says nothing about what it would return now."""
+    code, options = KINDS[kind]
+    project.write("planning.py", POLLED.format(kind=code))
+    assert project.get("total").value == "abc"
+    project.write("bad", "")
+    result = project.get(["below", "total"], **options).to_dict("value")
+    assert result["failed_node"] == "planning.py:polled[k=b]"
+    assert result["targets"] == {"below": {"k=a": "a", "k=c": "c"}, "total": None}
+    steps = steps_of(result)
+    assert steps["kept[k=b]"]["detail"] == "depends on 'polled[k=b]', which failed"
+    assert steps["below[k=b]"]["detail"] == "depends on 'kept[k=b]', which was skipped"
+    assert steps["kept"]["partitions"]["cached"] == 2
+    assert steps["total"]["reason"] == "upstream_failed"
+    assert result["steps_executed"] == 3
+    (project.root / "bad").unlink()
+    again = project.get(["below", "total"], **options)
+    assert again.steps_executed == 3, "the answers are the same, so that nothing below runs"
+    assert again.value["total"] == "abc"
