@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from barca.graph import short_name
-from barca.model import Batches, BatchesAuto, BatchesBy
+from barca.model import Batches, BatchesAuto, BatchesBy, Manual
 from barca.plan.batching import calls, effective_batch, grouping_text
 from barca.plan.decide import FRAGMENT, decide, newest, with_rows, with_stored
 from barca.plan.hashes import run_hashes
@@ -165,8 +165,8 @@ def _keys(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) ->
 
 def _cascading(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) -> list[pl.DataFrame]:
     """Per input that a refresh reaches the node through: the keys it reaches, or the empty key for all."""
-    if not inputs.cascade:
-        return []
+    if not inputs.cascade or isinstance(node.definition.freshness, Manual):
+        return []  # a manual node runs again when it is named, never for what it reads
     reached = []
     for edge in node.edges:
         source = decided[edge.source]

@@ -119,14 +119,14 @@ def _forced(node: Node, inputs: PlanInputs) -> str | None:
     """The reason for which every key of the node runs, if there is one."""
     if node.id in inputs.settled:
         return None
+    if node.id in inputs.refresh:
+        return "refresh"  # before the others, since it is what cascades
     if node.kind == "sensor":
         return "sensor"
     if node.kind == "task":
         return "task"
     if inputs.refresh_all:
         return "refresh_all"
-    if node.id in inputs.refresh:
-        return "refresh"
     return "always" if isinstance(node.definition.freshness, Always) else None
 
 

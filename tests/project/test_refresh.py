@@ -105,3 +105,27 @@ def test_a_cutoff_stops_a_cascade_where_content_is_the_same(project):
 def test_what_nothing_reads_cannot_be_refreshed(chain):
     done = chain.cli("get", "times", "--refresh", "joined", "--json")
     assert done.returncode == 2 and "no target reads it" in done.stderr
+
+
+def test_a_sensor_that_is_named_takes_what_reads_it_along(project):
+    project.write(
+        "pipeline.py",
+        """
+        from barca import Manual, asset, partitions_from, sensor
+        @sensor
+        def versions() -> dict: return {"a": 1, "b": 1}
+        @asset(partitions={"k": partitions_from(versions)})
+        def kept(k: str, versions: int) -> int: return versions
+        @asset(partitions={"k": partitions_from(kept)}, freshness=Manual())
+        def frozen(k: str, kept: int) -> int: return kept
+        @asset(partitions={"k": partitions_from(frozen)})
+        def below(k: str, frozen: int) -> int: return frozen
+        """,
+    )
+    assert project.ran() == {"versions": 1, "kept": 2, "frozen": 2, "below": 2}
+    assert project.ran() == {"versions": 1}
+    assert project.ran(refresh="versions", cascade=False) == {"versions": 1}
+    assert project.ran(refresh="versions") == {"versions": 1, "kept": 2}, (
+        "a manual node runs when it is named"
+    )
+    assert project.ran(refresh="frozen")["frozen"] == 2
