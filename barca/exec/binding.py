@@ -138,7 +138,9 @@ def _own_values(
     work: Work, binding: InputBinding, annotation: Any, store: PackStore, inputs: EachInputs
 ) -> list[Any]:
     """Each key's value; keys whose pack cannot be read are noted as failures and get `None`."""
-    fragments = _present(work, binding)
+    fragments, missing = _own_fragments(work, binding)
+    for key in missing:
+        inputs.failures.setdefault(key, _missing(work, binding, key))
     try:
         values = read_values(store, fragments, annotation, binding.dimensions)
     except (FragmentError, InputError):
@@ -168,7 +170,9 @@ def _of_key(
 
 
 def _own_table_or_dict(work: Work, binding: InputBinding, annotation: Any, store: PackStore) -> Any:
-    fragments = _present(work, binding)
+    fragments, missing = _own_fragments(work, binding)
+    if missing:
+        raise _missing(work, binding, missing[0])
     mapping, item = mapping_value(annotation)
     if not mapping and table_form(annotation) is not None:
         return read_table(store, fragments, annotation, binding.dimensions)
@@ -178,25 +182,25 @@ def _own_table_or_dict(work: Work, binding: InputBinding, annotation: Any, store
     return dict(zip(names_of_keys(work), fitting, strict=True))
 
 
-def _present(work: Work, binding: InputBinding) -> pl.DataFrame:
-    """The fragments of the work's keys, one per key in their order.
-
-    Raises:
-        InputError: A key has none.
-    """
+def _own_fragments(work: Work, binding: InputBinding) -> tuple[pl.DataFrame, list[str]]:
+    """The fragments of the work's keys in their order, and the keys that have none."""
     fragments = binding.fragments
     if not fragments.get_column(KEY).equals(work.keys.get_column(KEY)):
         fragments = work.keys.select(KEY).join(fragments, on=KEY, how="left", maintain_order="left")
-    without = fragments.filter(pl.col(PATH).is_null())
-    if without.height:
-        raise InputError(
-            f"the input `{binding.source}` has no result for `{display_text(without.item(0, KEY))}`",
-            code="input_missing",
-            node=work.node,
-            key=display_text(without.item(0, KEY)),
-            remediation="run again: it is computed first",
-        )
-    return fragments
+    if not fragments.get_column(PATH).null_count():
+        return fragments, []
+    there = pl.col(PATH).is_not_null()
+    return fragments.filter(there), fragments.filter(~there).get_column(KEY).to_list()
+
+
+def _missing(work: Work, binding: InputBinding, key: str) -> InputError:
+    return InputError(
+        f"the input `{binding.source}` has no result for `{display_text(key)}`",
+        code="input_missing",
+        node=work.node,
+        key=display_text(key),
+        remediation=f"give `{binding.source}` and `{work.node}` the same keys",
+    )
 
 
 # --- the values of a keyed source -------------------------------------------------------------------

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from barca.hashing import encode_columns, hash_column, hash_fields, hash_text, short_hash
+from barca.hashing import HASH_LENGTH, encode_columns, hash_column, hash_fields, hash_text, short_hash
 from barca.lookup import lookup
 from barca.model import Always, Manual
 from barca.schemas import DIGEST, KEY, RUN_HASH, VALUE, dimension
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from barca.graph import Edge, Node
     from barca.model import Definition
+
+
+_ABSENT: Final = "0" * HASH_LENGTH
+"""Stands for the result of a key that an input does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,12 @@ def same_key_part(
     fields = identity_fields(source, definition_hash)
     names = {RUN_HASH: f"{edge.parameter}:run_hash", DIGEST: f"{edge.parameter}:digest"}
     found = lookup(keys, rows.rename(names), list(names.values()))
+    if found.get_column(names[RUN_HASH]).null_count():
+        # a key the source does not have is no key of it that failed: it has a hash, runs, and says so
+        absent = ~pl.col(KEY).is_in(rows.get_column(KEY).implode())
+        found = found.with_columns(
+            pl.when(absent).then(pl.lit(_ABSENT)).otherwise(pl.col(name)).alias(name) for name in names.values()
+        )
     columns = tuple(
         (tag, value if isinstance(value, str) else pl.col(names[value.meta.output_name()]))
         for tag, value in fields

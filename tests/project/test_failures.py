@@ -204,3 +204,31 @@ def test_what_content_decides_is_not_served_from_before_when_its_key_failed(proj
     again = project.get(["below", "total"], **options)
     assert again.steps_executed == 3, "the answers are the same, so that nothing below runs"
     assert again.value["total"] == "abc"
+
+
+@pytest.mark.parametrize("batch", [None, "all"])
+@pytest.mark.parametrize("cutoff", [False, True])
+def test_a_key_that_an_input_does_not_have_fails_alone(project, batch, cutoff):
+    """Same dimension, other keys: nothing can be computed for it, and nothing is passed over in silence."""
+    body = "return {x: y[x] for x in k}" if batch else "return y"
+    project.write(
+        "planning.py",
+        f"""
+        from barca import asset, collect, partitions
+        @asset(partitions={{"k": partitions(["a", "b"])}}, cutoff={cutoff})
+        def y(k: str) -> str: return k
+        @asset(partitions={{"k": partitions(["a", "c", "b"])}}, inputs={{"y": y}}, batch={batch!r})
+        def x(k{": list[str]" if batch else ""}, y): {body}
+        @asset(inputs={{"every": collect(x)}})
+        def total(every: list[str]) -> str: return "".join(every)
+        """,
+    )
+    result = project.get(["x", "total"])
+    told = result.to_dict("value")
+    assert told["failed_node"] == "planning.py:x[k=c]"
+    assert "the input `planning.py:y` has no result for `k=c`" in told["error"]
+    assert told["targets"] == {"x": {"k=a": "a", "k=b": "b"}, "total": None}
+    caches = {node["name"]: node["cache"] for node in project.open().status().to_dict()["nodes"]}
+    assert (caches["x"]["state"], caches["total"]["state"]) == ("partial", "blocked")
+    project.edit("planning.py", 'partitions(["a", "b"])', 'partitions(["a", "b", "c"])')
+    assert project.ran(["x", "total"]) == {"y": 1, "x": 1, "total": 1}
