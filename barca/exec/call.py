@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from barca.errors import OutputError
+from barca.errors import FragmentError, InputError, OutputError
 from barca.exec.binding import bind_batch, bind_each
 from barca.exec.boundary import Alarm, Failure, describe, surroundings
 from barca.exec.capture import end_lines, recording
@@ -211,7 +211,11 @@ class _Call:
     # --- one call for all keys ----------------------------------------------------------------------
 
     def _run_batch(self, definition: Definition[..., Any], alarm: Alarm) -> None:
-        arguments = bind_batch(self._work, definition, self._store)
+        try:
+            arguments = bind_batch(self._work, definition, self._store)
+        except (InputError, FragmentError):
+            self._raised = True  # smaller calls find the keys whose input is at fault
+            raise
         sorter = Sorter(self._work)
         problem: Failure | None = None
         if self._progress is not None:

@@ -85,9 +85,8 @@ def same_key_part(
     if found.get_column(names[RUN_HASH]).null_count():
         # a key the source does not have is no key of it that failed: it has a hash, runs, and says so
         absent = ~pl.col(KEY).is_in(rows.get_column(KEY).implode())
-        found = found.with_columns(
-            pl.when(absent).then(pl.lit(_ABSENT)).otherwise(pl.col(name)).alias(name) for name in names.values()
-        )
+        filled = pl.when(absent).then(pl.lit(_ABSENT))
+        found = found.with_columns(filled.otherwise(pl.col(name)).alias(name) for name in names.values())
     columns = tuple(
         (tag, value if isinstance(value, str) else pl.col(names[value.meta.output_name()]))
         for tag, value in fields
