@@ -162,6 +162,9 @@ class Cancelled(BarcaError):
     default_code = "cancelled"
 
 
+_COMPARED = 2_000
+
+
 def did_you_mean(given: str, valid: Iterable[str], *, limit: int = 12) -> str:
     """A hint that names the closest valid choice and lists the choices.
 
@@ -173,8 +176,18 @@ def did_you_mean(given: str, valid: Iterable[str], *, limit: int = 12) -> str:
     import difflib
 
     choices = list(valid)
-    close = difflib.get_close_matches(given, choices, n=1)
+    close = difflib.get_close_matches(given, _comparable(given, choices), n=1)
     shown = ", ".join(f"`{choice}`" for choice in choices[:limit])
-    more = f" and {len(choices) - limit} more" if len(choices) > limit else ""
+    more = f" and {len(choices) - limit:,} more" if len(choices) > limit else ""
     listing = f"valid: {shown}{more}" if choices else "there are none"
     return f"did you mean `{close[0]}`? {listing}" if close else listing
+
+
+def _comparable(given: str, choices: list[str]) -> list[str]:
+    """Of very many choices, too many to compare each, those that begin most like what was given."""
+    length = len(given)
+    while len(choices) > _COMPARED and length:
+        if near := [name for name in choices if name.startswith(given[:length])]:
+            return near[:_COMPARED]
+        length -= 1
+    return choices[:_COMPARED]

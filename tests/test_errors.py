@@ -68,3 +68,10 @@ def test_did_you_mean():
     assert did_you_mean("zzz", ["retries"]) == "valid: `retries`"
     assert did_you_mean("x", []) == "there are none"
     assert did_you_mean("x", (str(n) for n in range(20)), limit=2) == "valid: `0`, `1` and 18 more"
+
+
+def test_the_closest_of_very_many_begins_like_what_was_written():
+    keys = [f"r{number:06}" for number in range(50_000)]
+    assert (
+        did_you_mean("r04321x", keys, limit=1) == "did you mean `r043219`? valid: `r000000` and 49,999 more"
+    )

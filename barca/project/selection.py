@@ -43,10 +43,23 @@ def check_selection(plan: Plan, named: Iterable[NodeId]) -> None:
 def selected_nothing(plan: Plan) -> list[str]:
     """Warnings about nodes whose keys become known in the run only, and are not among the selected ones."""
     return [
-        f"`{node_id}` has none of the selected keys; it computes nothing"
+        f"`{node_id}` has none of the selected keys; it computes nothing ({_valid(plan, node_id)})"
         for node_id, node_plan in plan.nodes.items()
         if node_plan.state == "decided" and node_plan.narrowed and node_plan.decision.is_empty()
     ]
+
+
+def _valid(plan: Plan, node_id: NodeId) -> str:
+    """The closest key to what was selected, and some that there are."""
+    origin = _origin(plan, node_id)
+    node, inputs = plan.nodes[origin].node, plan.inputs
+    for name, values in inputs.selection.items():
+        if name in plan.nodes[node_id].node.dimensions:
+            returned = inputs.keyed.get(origin)
+            declared = inputs.explicit[origin].get(name, ()) if node.partitioned else ()
+            keys = declared if returned is None else returned.get_column(KEY).to_list()
+            return did_you_mean(values[0], keys, limit=_SAMPLE)
+    return did_you_mean("", ())
 
 
 def _check_dimension(plan: Plan, name: str, values: Sequence[str]) -> None:

@@ -207,7 +207,10 @@ def test_p6_keys_that_are_known_late(project):
     done = project.cli("get", "below", "--partition", "k=zz", "--json", "--executor", "inline")
     result = json.loads(done.stdout)
     assert (done.returncode, result["final_output"], result["steps_executed"]) == (0, {}, 1)
-    assert "warning: `pipeline.py:below` has none of the selected keys; it computes nothing" in done.stderr
+    assert (
+        "warning: `pipeline.py:below` has none of the selected keys; it computes nothing (valid: `a`, `b`)"
+        in done.stderr
+    )
     assert list(project.get("below", partition={"k": "b"}).value) == ["k=b"]
     with pytest.raises(SelectionError, match="`zz` is not a key of `k`"):
         project.get("below", partition={"k": "zz"})
