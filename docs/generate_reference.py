@@ -300,9 +300,9 @@ def extending_page() -> str:
 def command_line_page() -> str:
     from typer.main import get_command
 
-    from barca.cli.app import app
+    from barca.cli.app import make_app
 
-    group = get_command(app)
+    group = get_command(make_app())
     commands: dict[str, Any] = vars(group)["commands"]
     parts = ["# Command line", markdown(group.help)]
     for name in sorted(commands):

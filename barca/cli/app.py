@@ -2,43 +2,58 @@
 
 from __future__ import annotations
 
+import os
 import traceback
-from typing import TYPE_CHECKING, Annotated, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from barca.cli import about, computing, inspecting, looking_back, viewing
 from barca.cli.output import mode_of, report, show_version
 from barca.cli.parsing import Command, Group
 from barca.errors import BarcaError, Cancelled, StoreError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 # Typer ships its own copy of click since 0.21: the base of all it raises for a wrong command line.
 CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 
-app = typer.Typer(
-    name="barca",
-    cls=Group,
-    rich_markup_mode=None,
-    no_args_is_help=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("get", cls=Command)(computing.get)
-app.command("run", cls=Command)(computing.run)
-app.command("plan", cls=Command)(viewing.plan)
-app.command("list", cls=Command)(viewing.list_nodes)
-app.command("status", cls=Command)(viewing.status)
-app.command("explain", cls=Command)(inspecting.explain)
-app.command("diff", cls=Command)(inspecting.diff)
-app.command("doctor", cls=Command)(inspecting.doctor)
-app.command("history", cls=Command)(looking_back.history)
-app.command("logs", cls=Command)(looking_back.logs)
-app.command("stats", cls=Command)(looking_back.stats)
-app.command("docs", cls=Command)(about.docs)
-app.command("version", cls=Command)(about.version)
+_COMPLETION: Final = "_BARCA_COMPLETE"
+
+_COMMANDS: Final = {
+    "get": "computing:get",
+    "run": "computing:run",
+    "plan": "viewing:plan",
+    "list": "viewing:list_nodes",
+    "status": "viewing:status",
+    "explain": "inspecting:explain",
+    "diff": "inspecting:diff",
+    "doctor": "inspecting:doctor",
+    "history": "looking_back:history",
+    "logs": "looking_back:logs",
+    "stats": "looking_back:stats",
+    "docs": "about:docs",
+    "version": "about:version",
+}
+"""Module and function of each subcommand, in the order of the help."""
+
+
+def make_app(names: Iterable[str] = tuple(_COMMANDS)) -> typer.Typer:
+    """The command with some subcommands: making all of them takes longer than parsing a command line."""
+    app = typer.Typer(
+        name="barca",
+        cls=Group,
+        rich_markup_mode=None,
+        no_args_is_help=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(shared)
+    for name in names:
+        module, _, function = _COMMANDS[name].partition(":")
+        app.command(name, cls=Command)(getattr(import_module(f"barca.cli.{module}"), function))
+    return app
 
 
 def _show_version(wanted: bool) -> None:
@@ -47,7 +62,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def shared(
     _version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
@@ -70,6 +84,7 @@ def run(arguments: Sequence[str]) -> int:
         The exit code.
     """
     words = list(arguments) or ["--help"]
+    app = make_app(words[:1]) if words[0] in _COMMANDS and _COMPLETION not in os.environ else make_app()
     try:
         code = typer.main.get_command(app).main(words, prog_name="barca", standalone_mode=False)
     except BaseException as raised:

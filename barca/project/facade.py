@@ -20,9 +20,6 @@ from barca.io.runs import read_markers
 from barca.io.storage import FilePackStore
 from barca.io.values import read_values
 from barca.partitions import batches_auto
-from barca.project.comparison import Comparison, compare_newest
-from barca.project.diagnosis import diagnosis
-from barca.project.explanation import Explanation
 from barca.project.forecast import Forecast
 from barca.project.opening import Opening, ids_of
 from barca.project.past import find_run, history, log_lines, run_details, runs_table, step_of
@@ -31,7 +28,6 @@ from barca.project.results import Result
 from barca.project.running import Running, execute
 from barca.project.selection import check_selection, selected_nothing
 from barca.project.state import Status, unresolved
-from barca.project.statistics import node_stats
 from barca.project.warnings import plan_warnings
 
 if TYPE_CHECKING:
@@ -45,6 +41,8 @@ if TYPE_CHECKING:
     from barca.model import Definition
     from barca.plan.inputs import Plan
     from barca.ports import Executor, LedgerReader, Listener
+    from barca.project.comparison import Comparison
+    from barca.project.explanation import Explanation
     from barca.project.request import Options, Selection, Target, Targets
     from barca.project.world import Request, World
 
@@ -175,6 +173,8 @@ class Project:
 
     def explain(self, target: Target, *, partition: Selection = None) -> Explanation:
         """Why the keys of a target run, or don't, and how its code differs from that of the last success."""
+        from barca.project.explanation import Explanation
+
         forecast = self.plan(target, partition=partition).whole()
         (node_id,) = _only_one(forecast.plan.targets, "explain")
         return Explanation(node_id, forecast)
@@ -190,6 +190,8 @@ class Project:
         Raises:
             UsageError: Not one key is selected, or it has no result before the current one.
         """
+        from barca.project.comparison import compare_newest
+
         (node_id,) = _only_one(find_targets(self.graph, ids_of(self.graph), as_list(target)), "diff")
         return compare_newest(
             self.graph.nodes[node_id], self._reader(), self._store, selection_of(partition), on
@@ -197,6 +199,8 @@ class Project:
 
     def diagnose(self) -> dict[str, Any]:
         """Whether files load, and the ledger and what it names can be read, as JSON-writable values."""
+        from barca.project.diagnosis import diagnosis
+
         return diagnosis(self.list_nodes()["load_errors"], self.graph, self._reader, self._store)
 
     def list_nodes(self) -> dict[str, Any]:
@@ -248,6 +252,8 @@ class Project:
         Raises:
             UsageError: The node does not exist, or a limit is none.
         """
+        from barca.project.statistics import node_stats
+
         (node_id,) = _only_one(find_targets(self.graph, ids_of(self.graph), as_list(target)), "stats")
         limit = self._opening.memory_limit
         return node_stats(self._reader(), self.graph.nodes[node_id], batches_auto(**limits), limit)
