@@ -597,3 +597,19 @@ def test_empty_texts_that_readers_take_for_missing_ones_are_warned_of(project):
     whole(project, ', partition_by=["d"]', 'pl.DataFrame({"d": ["", "x"], "v": [1, 2]})')
     assert warnings(project) == ["sink out/: readers will take the empty texts in `d` for missing values"]
     assert files(project.root / "out")[1] == "d=__HIVE_DEFAULT_PARTITION__/part-0.parquet"
+
+
+def test_files_of_others_in_a_prefix_of_barca_stay_where_it_is_tidied(project):
+    keyed(project, '["a", "b"]')
+    project.ran()
+    project.write("out/README.md", "ours")
+    project.write("out/notes/one.txt", "ours")
+    __import__("shutil").rmtree(project.root / ".barca")
+    keyed(project, '["a"]')
+    project.ran()
+    assert files(project.root / "out") == [
+        "README.md",
+        "_barca_sink.json",
+        "k=a/part-0.parquet",
+        "notes/one.txt",
+    ]

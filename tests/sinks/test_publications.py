@@ -237,3 +237,72 @@ def test_an_edit_that_changes_nothing_else_republishes_nothing(project):
     project.edit("pipeline.py", "import pathlib", "import pathlib, os")
     assert notes(project) == []
     assert len(records(project)) == count
+
+
+def test_a_keyed_source_has_sinks_too(project):
+    project.write(
+        "pipeline.py",
+        """
+        import polars as pl
+        from barca import asset, partitions_from, sink
+
+        @asset
+        @sink("keys.json")
+        @sink("keys/")
+        def shops() -> dict:
+            return {"a": 1, "b": {"x": [2]}}
+
+        @asset(partitions={"shop": partitions_from(shops)}, inputs={"version": shops})
+        @sink("out.json")
+        def scored(shop, version):
+            return {"shop": shop, "version": version}
+        """,
+    )
+    project.ran()
+    assert read(project, "keys.json") == read(project, "keys/part-0.jsonl") == {"a": 1, "b": {"x": [2]}}
+    assert read(project, "out_shop_b.json") == {"shop": "b", "version": {"x": [2]}}
+
+
+YIELDS = """
+    import pathlib, time
+    import polars as pl
+    from barca import asset, partitions, sink
+
+    HERE = pathlib.Path(__file__).parent
+
+    @asset(partitions={"k": partitions(["a", "b", "c"])}, batch="all")
+    @sink("out.csv")
+    def scored(k: list[str]):
+        for key in k:
+            with open(HERE / "calls.txt", "a") as file:
+                file.write(key)
+            yield {key: pl.DataFrame({"v": [key]})}
+            time.sleep(0.15)
+"""
+
+
+@pytest.mark.parametrize("executor", ["inline", "processes"])
+def test_what_a_batched_function_yields_is_published_key_by_key(project, executor):
+    project.write("pipeline.py", YIELDS)
+    (project.root / "out_k_b.csv").mkdir()
+    result = project.get(executor=executor)
+    assert result.error.message.startswith("SinkError: sink out.csv: IsADirectoryError")
+    assert result.to_dict()["failed_node"] == "pipeline.py:scored[k=b]"
+    assert (project.root / "out_k_a.csv").read_text() == "v\na\n"
+    assert (project.root / "out_k_c.csv").read_text() == "v\nc\n"
+    (project.root / "out_k_b.csv").rmdir()
+    assert project.ran() == {"scored": 1}
+    assert project.ran() == {}
+    assert (project.root / "calls.txt").read_text() == "abcb"
+    assert notes(project) == []
+
+
+def test_the_ledger_keeps_the_last_record_of_each_key(project, monkeypatch):
+    monkeypatch.setattr("barca.io.ledger.upkeep.MANY_FILES", 1)
+    project.write("pipeline.py", KEYED)
+    for old, new in ("AB", "BC", "CA", "AB", "BA"):
+        project.ran()
+        letter(project, old, new)
+    assert len(records(project)) == 2
+    assert notes(project) == ["sink exports/scored/: republished 2 cached keys of scored"]
+    assert notes(project) == []

@@ -21,7 +21,7 @@ from barca.io.ledger.tables import (
 )
 from barca.io.ledger.writer import checkpoint
 from barca.io.rows import PARTITION_COLUMNS, TABLE_ORDER
-from barca.schemas import LEDGER_TABLES
+from barca.schemas import KEY, LEDGER_TABLES, MACHINE, NODE, SINK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,6 +93,8 @@ def _small_runs(files: list[DataFile]) -> Iterator[list[DataFile]]:
 def _merge(path: Path, name: TableName, files: list[DataFile]) -> bool:
     """Put one file in the place of several, rows in the same order; whether that was possible.
 
+    Of what sinks hold only the last rows are kept: nobody asks what they held before.
+
     The commit must directly follow the version that was read: where another process committed meanwhile,
     it may have merged the same files, and nothing is changed.
     """
@@ -106,12 +108,16 @@ def _merge(path: Path, name: TableName, files: list[DataFile]) -> bool:
     partition = PARTITION_COLUMNS.get(name)
     token = uuid.uuid4().hex[:12]
     now = time.time_ns() // 10**6
+    condensed = name == "publications"
     with delta_errors(path, "compacted"):
-        merged = write_data_file(path, files[0].node, _read(path, name, files), files[-1].stamp, token)
+        rows = _read(path, name, files)
+        if condensed:
+            rows = rows.unique([NODE, SINK, KEY, MACHINE], keep="last", maintain_order=True)
+        merged = write_data_file(path, files[0].node, rows, files[-1].stamp, token)
         removed = [
             RemoveAction(
                 path=file.path,
-                data_change=False,
+                data_change=condensed,
                 deletion_timestamp=now,
                 size=file.size,
                 partition_values={} if partition is None else {partition: file.node},
@@ -120,7 +126,7 @@ def _merge(path: Path, name: TableName, files: list[DataFile]) -> bool:
         ]
         try:
             table.create_write_transaction(
-                [*removed, merged.add_action(data_change=False)],
+                [*removed, merged.add_action(data_change=condensed)],
                 "append",
                 table.schema(),
                 partition and [partition],

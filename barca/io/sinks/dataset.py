@@ -95,7 +95,7 @@ class DatasetSink:
         refusal = attempt(lambda: self._depot.flush(files, staging))
         if refusal is not None:
             failures |= dict.fromkeys(ready, described(refusal))
-            ready = {}
+            ready.clear()
         errors = try_each(ready, self._install, self._depot.writers)
         failures |= {key: described(error) for key, error in errors.items()}
         self._depot.settle()

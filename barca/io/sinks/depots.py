@@ -70,11 +70,11 @@ class Depot(Protocol):
         ...
 
     def directories(self, name: str) -> list[str]:
-        """Names of the directories in a directory, hidden ones aside."""
+        """Names of the directories in a directory that stand for values: `column=value`."""
         ...
 
-    def remove_files(self, name: str, keep: Sequence[str]) -> None:
-        """Remove the files that stand directly in a directory, hidden ones and those in `keep` aside."""
+    def remove_parts(self, name: str) -> None:
+        """Remove the `part-0` and so on that stand directly in a directory."""
         ...
 
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 MISSING: Final = "__HIVE_DEFAULT_PARTITION__"
 
+PART: Final = re.compile(r"part-[0-9]+\.(?:parquet|csv|jsonl)")
+"""Names of the files of a dataset."""
+
 MAX_NAME_BYTES: Final = 255
 """What file systems take as the name of one file."""
 

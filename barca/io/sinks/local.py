@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from barca.io.sinks.durable import flush_files
 from barca.io.sinks.exchange import put_in_place
+from barca.io.sinks.hive import PART
 from barca.io.sinks.staging import staging, staging_home
 from barca.io.storage import flush_directory, write_atomically
 
@@ -120,18 +121,18 @@ class LocalDepot:
         (self._root / name).unlink(missing_ok=True)
 
     def directories(self, name: str) -> list[str]:
-        """Names of the directories in a directory, hidden ones aside."""
+        """Names of the directories in a directory that stand for values: `column=value`."""
         try:
             entries = list(os.scandir(self._root / name if name else self._root))
         except FileNotFoundError:
             return []
-        return [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+        return [entry.name for entry in entries if entry.is_dir() and "=" in entry.name]
 
-    def remove_files(self, name: str, keep: Sequence[str]) -> None:
-        """Remove the files that stand directly in a directory, hidden ones and those in `keep` aside."""
-        for entry in list(os.scandir(self._root / name if name else self._root)):
-            if not entry.is_dir() and not entry.name.startswith(".") and entry.name not in keep:
-                Path(entry.path).unlink(missing_ok=True)
+    def remove_parts(self, name: str) -> None:
+        """Remove the `part-0` and so on that stand directly in a directory."""
+        for path in (self._root / name if name else self._root).glob("part-*"):
+            if PART.fullmatch(path.name):
+                path.unlink(missing_ok=True)
 
     def _require_inside(self, parent: Path) -> None:
         """Refuse to go through a link that leads out of the prefix."""

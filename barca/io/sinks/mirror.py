@@ -64,7 +64,7 @@ def _remove_others(target: Target, depot: Depot, keys: Sequence[str], staging: P
     for _ in target.dimensions:
         below: list[tuple[str, ...]] = []
         for above in level:
-            depot.remove_files("/".join(above), [MARKER])
+            depot.remove_parts("/".join(above))
             for name in depot.directories("/".join(above)):
                 path = (*above, name)
                 if path in wanted:

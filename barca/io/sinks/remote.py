@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from barca.errors import SinkError
+from barca.io.sinks.hive import PART
 from barca.io.sinks.staging import staging
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class RemoteDepot:
             self._fs.rm_file(self._place(name))
 
     def directories(self, name: str) -> list[str]:
-        """Names of the prefixes below a name, hidden ones aside."""
+        """Names of the prefixes below a name that stand for values: `column=value`."""
         try:
             entries = self._fs.ls(self._place(name), detail=True)
         except FileNotFoundError:
@@ -127,17 +128,13 @@ class RemoteDepot:
         names = [
             entry["name"].rstrip("/").rpartition("/")[2] for entry in entries if entry["type"] == "directory"
         ]
-        return [name for name in names if not name.startswith(".")]
+        return [name for name in names if "=" in name]
 
-    def remove_files(self, name: str, keep: Sequence[str]) -> None:
-        """Delete the objects directly below a name, hidden ones and those in `keep` aside."""
-        paths = {path: path.rpartition("/") for path in self._find(name)}
+    def remove_parts(self, name: str) -> None:
+        """Delete the `part-0` and so on that stand directly below a name."""
         place = self._place(name)
-        gone = [
-            path
-            for path, (parent, _, own) in paths.items()
-            if parent == place and own not in keep and not own.startswith(".")
-        ]
+        parted = {path: path.rpartition("/") for path in self._find(name)}
+        gone = [path for path, (parent, _, own) in parted.items() if parent == place and PART.fullmatch(own)]
         if gone:
             self._fs.rm(gone)
 

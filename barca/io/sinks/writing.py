@@ -99,8 +99,12 @@ def try_each(items: Mapping[str, T], action: Callable[[T], object], workers: int
         attempts = [attempt(partial(action, item)) for item in items.values()]
     else:
         with ThreadPoolExecutor(workers) as pool:
-            attempts = list(pool.map(lambda item: attempt(partial(action, item)), items.values()))
+            attempts = list(pool.map(partial(_attempt_with, action), items.values()))
     return {name: error for name, error in zip(items, attempts, strict=True) if error is not None}
+
+
+def _attempt_with(action: Callable[[T], object], item: T) -> Exception | None:
+    return attempt(partial(action, item))
 
 
 def attempt(action: Callable[[], object]) -> Exception | None:

@@ -116,7 +116,9 @@ class _Attempt:
         if self._change.fragments.is_empty() and self._snapshot is None:
             return []
         renewed = self._change.whole and not self._change.fragments.is_empty()
-        there = {} if self._snapshot is None or renewed else self._snapshot.schema
+        there: Mapping[str, pl.DataType] = {}
+        if self._snapshot is not None and not renewed:
+            there = self._snapshot.schema
         new = scan_fragments(self._store, self._change.fragments, self._dimensions)
         found = new.collect_schema()
         conversion = convert(found, there or (self._snapshot.schema if self._snapshot else {}))
