@@ -74,9 +74,9 @@ class Comparison:
         }
 
     def _repr_html_(self) -> str:
-        counts = self.to_dict()
-        told = ", ".join(f"{counts[name]:,} {name}" for name in ("added", "removed", "changed", "unchanged"))
-        return f"<div class='barca'>{told}</div>"
+        from barca.render.html import comparison_html
+
+        return comparison_html(self.to_dict())
 
 
 def compare_newest(

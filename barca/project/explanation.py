@@ -51,6 +51,11 @@ class Explanation:
     def __repr__(self) -> str:
         return f"<Explanation of {self.target}>"
 
+    def _repr_html_(self) -> str:
+        from barca.render.html import explanation_html
+
+        return explanation_html(self.to_dict())
+
     def to_dict(self) -> dict[str, Any]:
         """The target, then what it reads, nearest first, as JSON-writable values."""
         plan = self.forecast.plan

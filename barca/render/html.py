@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from barca.render.explain import because, key_groups, merge_blocked, reason_text, status_why, step_why
 from barca.render.grid import LABELS
-from barca.render.text import duration, plural, safe, timestamp
+from barca.render.text import duration, plural, safe, safe_lines, timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -95,6 +95,39 @@ def status_html(status: Mapping[str, Any]) -> str:
         _tally("nodes by reason", reasons),
         _table(("state", "node", "keys", "last run (UTC)", "why"), rows),
     )
+
+
+def explanation_html(explained: Mapping[str, Any]) -> str:
+    """Why the keys of a target run or not, from its JSON form."""
+    rows = [
+        (_state(node.get("action")), _text(node["id"]), _text(step_why(node)) + _keys(node))
+        for node in explained["nodes"]
+    ]
+    keys = [
+        f"{key['key']}: {because(key['changed'], key['reason']) or 'nothing changed'}"
+        for key in explained["keys"]
+        if key["key"]
+    ]
+    diffs = [(node.get("definition") or {}).get("diff") for node in explained["nodes"]]
+    return _block(
+        f"Why {explained['target']} runs, or not",
+        _table(("action", "step", "why"), rows),
+        _details(plural(len(keys), "key"), keys),
+        *(f"<pre>{html.escape(safe_lines(diff))}</pre>" for diff in diffs if diff),
+    )
+
+
+def comparison_html(compared: Mapping[str, Any]) -> str:
+    """What changed in the result of a key, from its JSON form."""
+    kinds = ("added", "removed", "changed")
+    name = f"{compared['target']}[{compared['key']}]" if compared["key"] else compared["target"]
+    tables = []
+    for kind in kinds:
+        rows = compared["rows"][kind]
+        if rows:
+            cells = [[_text(value) for value in row.values()] for row in rows]
+            tables.append(_text(kind) + _table(list(rows[0]), cells))
+    return _block(name, _counts({kind: compared[kind] for kind in (*kinds, "unchanged")}), *tables)
 
 
 def _text(value: object) -> str:

@@ -77,6 +77,8 @@ def test_an_explanation_names_keys_reasons_and_the_changed_lines(stores):
     assert one["nodes"][0]["partitions"]["total"] == 1
     shown = stores.cli("explain", "sales", "--partition", "store=rome", "--pretty").stdout
     assert "constant pipeline.py:RATE changed" in shown and "+RATE = 3" in shown
+    page = stores.open().explain("sales")._repr_html_()
+    assert "constant pipeline.py:RATE" in page and "+RATE = 3" in page
 
 
 def test_an_explanation_before_anything_ran_and_of_two_targets(project):
@@ -105,6 +107,8 @@ def test_a_difference_has_rows_added_removed_and_changed(stores):
     shown = stores.cli("diff", "sales", "--partition", "store=oslo", "--pretty").stdout
     assert "1 added, 1 removed, 1 changed, 0 unchanged, rows told apart by item" in shown
     assert "2 -> 8" in shown
+    page = stores.open().diff("sales", partition={"store": "oslo"})._repr_html_()
+    assert "1 added, 1 removed, 1 changed" in page and "salt" in page
     values = stores.open().diff("total", partition={"store": "oslo"}).to_dict()
     assert values["rows"]["changed"] == [{"key": "amount", "value": {"before": "12", "after": "26"}}]
     source = stores.open().diff("versions").to_dict()
