@@ -16,6 +16,7 @@ from barca.schemas import (
     CHANGED,
     CREATED_AT,
     DEFINITION_HASH,
+    ERROR_MESSAGE,
     KEY,
     NODE,
     REASON,
@@ -27,6 +28,7 @@ from barca.schemas import (
 if TYPE_CHECKING:
     from barca._typing import NodeId
     from barca.plan.inputs import NodePlan
+    from barca.project.blockage import Blockage
     from barca.project.forecast import Forecast
 
 SHOWN_KEYS: Final = 20
@@ -42,11 +44,13 @@ class Explanation:
     Attributes:
         target: Node id.
         forecast: What a run of the target would do.
+        blockage: What failed before, and what that holds up.
     """
 
-    def __init__(self, target: NodeId, forecast: Forecast) -> None:
+    def __init__(self, target: NodeId, forecast: Forecast, blockage: Blockage) -> None:
         self.target = target
         self.forecast = forecast
+        self.blockage = blockage
 
     def __repr__(self) -> str:
         return f"<Explanation of {self.target}>"
@@ -79,6 +83,7 @@ class Explanation:
                 for edge in node_plan.node.edges
             ],
             "definition": self._definition(node_plan),
+            "blocked": self.blockage.why(node_plan.node.id) if node_plan.state == "decided" else None,
         }
 
     def _definition(self, node_plan: NodePlan) -> dict[str, Any] | None:
@@ -128,8 +133,11 @@ class Explanation:
             .head(SHOWN_KEYS)
             .select(KEY, STATE, REASON, RUN_HASH)
         )
-        told = shown.join(changes(plan, self.target, shown.get_column(KEY)), on=KEY, how="left").join(
-            last, on=KEY, how="left", maintain_order="left"
+        failed = self.blockage.failed(self.target)
+        told = (
+            shown.join(failed, on=KEY, how="left")
+            .join(changes(plan, self.target, shown.get_column(KEY)), on=KEY, how="left")
+            .join(last, on=KEY, how="left", maintain_order="left")
         )
         return [
             {
@@ -138,6 +146,7 @@ class Explanation:
                 REASON: row[REASON],
                 CHANGED: row[CHANGED] or [],
                 RUN_HASH: row[RUN_HASH],
+                "error": row[ERROR_MESSAGE],
                 "last_success": row[_LAST_AT]
                 and {RUN_ID: row[_LAST_RUN], CREATED_AT: row[_LAST_AT].isoformat()},
             }

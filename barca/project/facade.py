@@ -173,11 +173,12 @@ class Project:
 
     def explain(self, target: Target, *, partition: Selection = None) -> Explanation:
         """Why the keys of a target run, or don't, and how its code differs from that of the last success."""
+        from barca.project.blockage import Blockage
         from barca.project.explanation import Explanation
 
         forecast = self.plan(target, partition=partition).whole()
         (node_id,) = _only_one(forecast.plan.targets, "explain")
-        return Explanation(node_id, forecast)
+        return Explanation(node_id, forecast, Blockage(forecast.plan, unresolved(self._reader())))
 
     def diff(self, target: Target, *, partition: Selection = None, on: Sequence[str] = ()) -> Comparison:
         """A key's current result against the one before it: rows added, removed and changed.

@@ -135,6 +135,18 @@ def step_why(step: Mapping[str, Any], verb: str = "will run") -> str:
     return f"{known}; {verb}{colon} {keys}" + (f", {grouping}" if grouping else "")
 
 
+def node_why(node: Mapping[str, Any]) -> str:
+    """Why a node of an explanation runs or not, and what holds it up."""
+    blocked = f"; {safe(node['blocked'])}" if node.get("blocked") else ""
+    return (step_why(node) or "up to date") + blocked
+
+
+def key_why(key: Mapping[str, Any]) -> str:
+    """Why a key of an explanation runs or not, and how it failed the last time."""
+    failed = f"; it failed: {safe(key['error'])}" if key.get("error") else ""
+    return (because(key["changed"], key["reason"]) or "nothing changed") + failed
+
+
 def status_why(node: Mapping[str, Any]) -> str:
     """Why a node of `status` is in its state."""
     cache = node.get("cache") or {}

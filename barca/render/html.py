@@ -6,7 +6,16 @@ import html
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from barca.render.explain import because, key_groups, merge_blocked, reason_text, status_why, step_why
+from barca.render.explain import (
+    because,
+    key_groups,
+    key_why,
+    merge_blocked,
+    node_why,
+    reason_text,
+    status_why,
+    step_why,
+)
 from barca.render.grid import LABELS
 from barca.render.text import duration, plural, safe, safe_lines, timestamp
 
@@ -100,14 +109,10 @@ def status_html(status: Mapping[str, Any]) -> str:
 def explanation_html(explained: Mapping[str, Any]) -> str:
     """Why the keys of a target run or not, from its JSON form."""
     rows = [
-        (_state(node.get("action")), _text(node["id"]), _text(step_why(node)) + _keys(node))
+        (_state(node.get("action")), _text(node["id"]), _text(node_why(node)) + _keys(node))
         for node in explained["nodes"]
     ]
-    keys = [
-        f"{key['key']}: {because(key['changed'], key['reason']) or 'nothing changed'}"
-        for key in explained["keys"]
-        if key["key"]
-    ]
+    keys = [f"{key['key']}: {key_why(key)}" for key in explained["keys"] if key["key"]]
     diffs = [(node.get("definition") or {}).get("diff") for node in explained["nodes"]]
     return _block(
         f"Why {explained['target']} runs, or not",

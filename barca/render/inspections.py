@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from barca.render.explain import because, step_why
+from barca.render.explain import key_why, node_why
 from barca.render.grid import grid, state, text
 from barca.render.tables import errors_view
 from barca.render.text import plural, safe, safe_lines, timestamp
@@ -23,22 +23,18 @@ def explanation_view(explained: Mapping[str, Any], width: int) -> list[Renderabl
     view: list[RenderableType] = [
         grid(
             ("action", "step", "why"),
-            [(state(node["action"]), node["id"], step_why(node) or "up to date") for node in nodes],
+            [(state(node["action"]), node["id"], node_why(node)) for node in nodes],
             width,
             wrap=("why",),
         )
     ]
     keys = [key for key in explained["keys"] if key["key"]]
     if keys:
-        rows = [(key["key"], state(key["state"]), _key_why(key), _last(key["last_success"])) for key in keys]
+        rows = [(key["key"], state(key["state"]), key_why(key), _last(key["last_success"])) for key in keys]
         view.append(grid(("key", "state", "why", "last success (UTC)"), rows, width, wrap=("key", "why")))
     for node in nodes:
         view += _definition(node)
     return view
-
-
-def _key_why(key: Mapping[str, Any]) -> str:
-    return because(key["changed"], key["reason"]) if key["state"] != "cached" else "nothing changed"
 
 
 def _last(success: Mapping[str, Any] | None) -> str:

@@ -120,6 +120,18 @@ def test_status_says_what_waits_and_on_what(planning):
     assert found["summary"]["blocked"] == 4
 
 
+def test_an_explanation_says_what_failed_and_what_waits(planning):
+    planning.get()
+    own = planning.open().explain("forecast", partition={"account": "b"}).to_dict()
+    assert [(key["key"], key["state"], key["error"]) for key in own["keys"]] == [
+        ("account=b", "stale", "no history of b")
+    ]
+    below = planning.open().explain("promo").to_dict()
+    assert below["nodes"][0]["blocked"].startswith("1 of 1 missing keys wait on 'forecast'")
+    shown = planning.cli("explain", "forecast", "--pretty", env={"COLUMNS": "200"}).stdout
+    assert "no result yet; it failed: no history of b" in shown
+
+
 def test_a_node_with_failed_keys_of_its_own_is_told_by_those(planning):
     planning.edit(
         "planning.py", "return forecast.upper()", "return forecast.upper() if account != 'c' else 1 / 0"
