@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import polars as pl
 
     from barca._typing import NodeId
     from barca.exec.publications import Publications
-    from barca.model import Work
+    from barca.model import Work, WorkerDied, WorkResult
     from barca.plan.inputs import Plan
-    from barca.ports import Clock, Executor, LedgerWriter, Listener
+    from barca.ports import Clock, Executor, LedgerWriter, Listener, Pending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,3 +41,10 @@ class RunPorts:
     make_work: Callable[..., Work]
     capacity: int
     publications: Publications
+
+    def last_endings(self, seconds: float) -> Iterator[tuple[Pending, WorkResult | WorkerDied]]:
+        """The works that end within some seconds; another Ctrl-C cuts that short."""
+        deadline = self.clock.monotonic() + seconds
+        with suppress(KeyboardInterrupt):
+            while ended := self.executor.wait(max(0.0, deadline - self.clock.monotonic())):
+                yield from ended

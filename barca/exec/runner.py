@@ -62,7 +62,7 @@ class Runner:
             while self._start_or_wait():
                 pass
         except KeyboardInterrupt:
-            for pending, result in self._ports.executor.wait(0):
+            for pending, result in self._ports.last_endings(2 * BUDGET_SECONDS):  # chunks end in time
                 self._ended(pending.work, result)
             self._ports.executor.shutdown(cancel=True)
             self._journal.flush()

@@ -122,6 +122,35 @@ def test_ctrl_c_exits_130_and_keeps_what_finished(project):
     assert project.cli_json("get", "total", "-o", "value")["final_output"] == EXPECTED
 
 
+QUICK_CALLS = """
+import time
+from barca import asset, partitions
+
+@asset(partitions={"k": partitions([str(number) for number in range(400)])})
+def quick(k: str) -> str:
+    time.sleep(0.02)
+    with open("done.txt", "a") as done:
+        done.write(k + "\\n")
+    return k
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_the_calls_that_a_chunk_had_finished(project):
+    project.write("pipeline.py", QUICK_CALLS)
+    process = start(project, "quick")
+    done = project.root / "done.txt"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (done.exists() and len(done.read_text().split()) > 40):
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    finished = {f"k={key}" for key in done.read_text().split()}
+    assert len(finished) < 400
+    assert committed(project, "quick") == finished
+
+
 @pytest.mark.slow
 def test_two_runs_at_once_both_succeed(project):
     project.write("pipeline.py", SLOW_CHAIN)
