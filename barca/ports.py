@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
+    from pathlib import Path
 
     import polars as pl
 
@@ -122,6 +123,11 @@ class PackStore(Protocol):
 
     def remove(self, paths: Sequence[str]) -> None:
         """Delete packs; those already gone are passed over."""
+        ...
+
+    @property
+    def scratch(self) -> Path:
+        """A directory for files of passage, named with `storage.STAGING_PREFIX`; it may not exist yet."""
         ...
 
     def sweep(self) -> int:

@@ -22,6 +22,7 @@ from barca.exec.output import Sorter
 from barca.exec.publishing import Publisher
 from barca.exec.storing import Stored, store_answer, store_each, store_keyed
 from barca.exec.streaming import Stream
+from barca.io.spool import Spool
 from barca.io.tables import is_uncomputed, to_frame
 from barca.model import Failed, WorkResult
 from barca.partitions import display_text
@@ -211,12 +212,15 @@ class _Call:
     # --- one call for all keys ----------------------------------------------------------------------
 
     def _run_batch(self, definition: Definition[..., Any], alarm: Alarm) -> None:
+        with Spool(self._store.scratch, self._work.dimensions) as spool:
+            self._run_sorted(definition, Sorter(self._work, spool), alarm)
+
+    def _run_sorted(self, definition: Definition[..., Any], sorter: Sorter, alarm: Alarm) -> None:
         try:
             arguments = bind_batch(self._work, definition, self._store)
         except (InputError, FragmentError):
             self._raised = True  # smaller calls find the keys whose input is at fault
             raise
-        sorter = Sorter(self._work)
         problem: Failure | None = None
         if self._progress is not None:
             self._progress.begin(0)

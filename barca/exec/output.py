@@ -16,7 +16,7 @@ import polars as pl
 
 from barca.errors import OutputError, did_you_mean
 from barca.io.fragments import unstorable_column
-from barca.io.tables import Unconvertible, is_table, text_form, to_frame
+from barca.io.tables import Unconvertible, is_streamed, is_table, text_form, to_frame
 from barca.model import Failed
 from barca.partitions import display_text
 from barca.schemas import KEY, dimension, dimensions
@@ -24,6 +24,7 @@ from barca.schemas import KEY, dimension, dimensions
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from barca.io.spool import Spool
     from barca.model import Work
 
 SHOWN: Final = 5
@@ -42,12 +43,14 @@ class Answer:
         values: Key (Hive form) to value.
         failed: Key to the reason, where the function said `Failed`.
         table: The one table that was returned; it answers for every key of the call.
+        spool: The same on the disk, where the node asks for the streaming engine.
         yielded: Tables that a generator gave, each with the keys that it has rows of.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     table: pl.DataFrame | None = None
+    spool: Spool | None = None
     yielded: list[tuple[pl.DataFrame, list[str]]] = field(default_factory=list)
 
     def clear(self) -> None:
@@ -56,6 +59,7 @@ class Answer:
         self.failed.clear()
         self.yielded.clear()
         self.table = None
+        self.spool = None
 
 
 class Sorter:
@@ -63,10 +67,12 @@ class Sorter:
 
     Args:
         work: The call.
+        spool: Takes a table that shall be computed piece by piece.
     """
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, spool: Spool) -> None:
         self._work = work
+        self._spool = spool
         self._names = work.dimensions
         self._given: set[str] = set()
         self._yielded: pl.DataFrame | None = None
@@ -80,6 +86,9 @@ class Sorter:
         """
         if isinstance(returned, Mapping):
             self._take_values(returned.items())
+        elif self._work.engine == "streaming" and is_streamed(returned):
+            self._spool.fill(returned)
+            self.answer.spool = self._spool
         elif is_table(returned):
             self.answer.table = self._framed(returned)
         else:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from barca.errors import OutputError
     from barca.exec.output import Answer
+    from barca.io.spool import Spool
     from barca.model import Work
     from barca.ports import PackStore
 
@@ -63,6 +64,8 @@ def store_answer(work: Work, store: PackStore, answer: Answer, part: str = "") -
     Raises:
         OutputError: A table cannot be stored, or holds rows of no key of the call.
     """
+    if answer.spool is not None:
+        return Stored(_spooled(work, store, answer.spool))
     if answer.table is not None:
         return Stored(_table(work, store, part, answer.table, work.keys))
     packs: list[pl.DataFrame] = []
@@ -73,6 +76,16 @@ def store_answer(work: Work, store: PackStore, answer: Answer, part: str = "") -
     for number, (frame, keys) in enumerate(_tables(work, answer)):
         packs.append(_table(work, store, f"{part}-t{number}", frame, keys))
     return Stored(pl.concat(packs) if packs else empty(FRAGMENTS), failures)
+
+
+def _spooled(work: Work, store: PackStore, spool: Spool) -> pl.DataFrame:
+    """A pack per part of a table that lies on the disk."""
+    packs = [
+        # rows of no key are told with the keys that there are
+        _table(work, store, f"-s{number}", rows, own if own.height or rows.is_empty() else work.keys)
+        for number, (rows, own) in enumerate(spool.parts(work.keys))
+    ]
+    return pl.concat(packs)
 
 
 def _tables(work: Work, answer: Answer) -> list[tuple[pl.DataFrame, pl.DataFrame]]:

@@ -5,8 +5,10 @@ They keep every promise that the ones on disk keep, the errors included, and cou
 
 from __future__ import annotations
 
+import tempfile
 from datetime import UTC, datetime
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -211,6 +213,11 @@ class MemoryPackStore:
         for path in paths:
             check_path(path)
             self.packs.pop(path, None)
+
+    @property
+    def scratch(self) -> Path:
+        """The machine's directory for temporary files."""
+        return Path(tempfile.gettempdir())
 
     def sweep(self) -> int:
         """Nothing is staged in memory: 0."""

@@ -316,6 +316,11 @@ class FilePackStore:
         raw = pl.Schema({**PACK_LISTING, MODIFIED_AT: pl.Int64()})
         return pl.DataFrame(rows, schema=raw, orient="row").cast(PACK_LISTING).sort(PATH)
 
+    @property
+    def scratch(self) -> Path:
+        """The store's own directory: what passes through it fits there too."""
+        return self.root
+
     def sweep(self) -> int:
         """Remove what killed processes left under staging names an hour ago or longer; how many files."""
         swept = 0

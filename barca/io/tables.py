@@ -49,6 +49,11 @@ def is_uncomputed(value: Any) -> bool:
     return isinstance(value, pl.LazyFrame) or _library_of(value) in ("duckdb", "pyarrow.dataset", "pyarrow")
 
 
+def is_streamed(value: Any) -> bool:
+    """Whether a value is a table that can be computed piece by piece."""
+    return isinstance(value, pl.LazyFrame) or _library_of(value) in ("duckdb", "pyarrow.dataset")
+
+
 def to_frame(table: Any, engine: Engine) -> pl.DataFrame:
     """A table as a Polars frame; what the library raises while it computes the table passes through.
 
