@@ -125,6 +125,10 @@ class PackStore(Protocol):
         """Delete packs; those already gone are passed over."""
         ...
 
+    def files(self, paths: Sequence[str]) -> list[Path] | None:
+        """The files that packs are, in their order; `None` where they are none."""
+        ...
+
     @property
     def scratch(self) -> Path:
         """A directory for files of passage, named with `storage.STAGING_PREFIX`; it may not exist yet."""

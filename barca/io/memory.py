@@ -214,6 +214,9 @@ class MemoryPackStore:
             check_path(path)
             self.packs.pop(path, None)
 
+    def files(self, paths: Sequence[str]) -> None:
+        """Packs in memory are no files."""
+
     @property
     def scratch(self) -> Path:
         """The machine's directory for temporary files."""

@@ -316,6 +316,10 @@ class FilePackStore:
         raw = pl.Schema({**PACK_LISTING, MODIFIED_AT: pl.Int64()})
         return pl.DataFrame(rows, schema=raw, orient="row").cast(PACK_LISTING).sort(PATH)
 
+    def files(self, paths: Sequence[str]) -> list[Path]:
+        """The files that packs are, in their order."""
+        return [self.root / path for path in paths]
+
     @property
     def scratch(self) -> Path:
         """The store's own directory: what passes through it fits there too."""

@@ -14,6 +14,7 @@ import polars as pl
 
 from barca.errors import InputError
 from barca.io.annotations import TableForm, admits, list_item, mapping_value, table_form
+from barca.io.datasets import pack_dataset
 from barca.io.keyed import ROW, read_keyed, read_keyed_rows
 from barca.io.reading import Pack, open_packs, read_objects, read_rows
 from barca.io.records import NotATable, records_of, records_table
@@ -72,7 +73,8 @@ def read_values(
 def read_table(store: PackStore, fragments: pl.DataFrame, annotation: Any, dimensions: Sequence[str]) -> Any:
     """One table over many keys, the dimensions its first columns, in the annotated form.
 
-    A LazyFrame or DuckDB relation reads nothing until it is queried; the other forms hold their rows.
+    A LazyFrame, a DuckDB relation and, over packs of one schema, an Arrow dataset read nothing until they are
+    queried; the other forms hold their rows.
 
     Args:
         store: Holds the packs.
@@ -84,7 +86,12 @@ def read_table(store: PackStore, fragments: pl.DataFrame, annotation: Any, dimen
         InputError: As `scan_fragments`, or the library of the form is not installed.
         FragmentError: A pack is missing, unreadable, or another one.
     """
-    return form_table(scan_fragments(store, fragments, dimensions), table_form(annotation) or "lazy")
+    form = table_form(annotation) or "lazy"
+    if form == "dataset":
+        _library("pyarrow.dataset", "pyarrow.dataset.Dataset")
+        if (found := pack_dataset(store, fragments, dimensions)) is not None:
+            return found
+    return form_table(scan_fragments(store, fragments, dimensions), form)
 
 
 # --- tables -----------------------------------------------------------------------------------------
