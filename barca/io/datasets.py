@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def pack_dataset(store: PackStore, fragments: pl.DataFrame, dimensions: Sequence[str]) -> Any | None:
     """A `pyarrow.dataset.Dataset` that reads nothing until it is queried, or `None` where there is none.
 
-    There is one when packs are files of one schema that hold the wanted keys and no others; a single pack may hold
-    others, which are filtered.
+    There is one when packs are files of one schema that hold the wanted keys and no others. A single pack may
+    hold others, which are filtered.
 
     Args:
         store: Holds the packs.
