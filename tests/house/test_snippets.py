@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 VARIES = {
-    re.compile(r"\b\d[\d.]* (?:ms|s)\b"): "TIME",
+    re.compile(r"\b(?:\d+ m )?\d[\d.]* (?:ms|s)\b"): "TIME",
     re.compile(r"\bRun [0-9a-f]{10,}\b"): "Run ID",
 }
 SLOW = {"README.md", "tutorial.md"}
