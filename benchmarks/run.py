@@ -253,7 +253,8 @@ def main() -> None:
             flush=True,
         )
         rows.append(row)
-    options.out.write_text(render(rows, sys.argv[1:]))
+    planning = run([sys.executable, str(HERE / "planning.py"), "--most", str(max(options.keys))], HERE)
+    options.out.write_text(f"{render(rows, sys.argv[1:])}\n{planning.output}")
     if options.readme:
         head, begin, rest = options.readme.read_text().partition(MARKS[0])
         tail = "".join(rest.partition(MARKS[1])[1:])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -122,11 +123,13 @@ def _growing(size: Size, keys: int) -> pl.Expr:
 
 def _named_groups(keys: pl.DataFrame, node: Node, batch: Batches) -> pl.DataFrame:
     groups = () if isinstance(batch.groups, Deferred) else batch.groups
-    members = [
-        {**_values(node, key), _GROUP: f"g{index}"} for index, group in enumerate(groups) for key in group
-    ]
-    schema = {**{dimension(name): pl.String for name in node.dimensions}, _GROUP: pl.String}
-    table = pl.DataFrame(members, schema=schema)
+    listed = list(chain.from_iterable(groups))
+    sizes = pl.Series([len(group) for group in groups], dtype=pl.Int64)
+    numbers = pl.int_range(len(groups), eager=True).repeat_by(sizes).explode(empty_as_null=False)
+    columns = {dimension(name): _values(listed, name) for name in node.dimensions}
+    table = pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String)).with_columns(
+        (pl.lit("g") + numbers.cast(pl.String)).alias(_GROUP)
+    )
     grouped = keys.join(
         table, on=[dimension(name) for name in node.dimensions], how="left", maintain_order="left"
     )
@@ -144,8 +147,6 @@ def _named_groups(keys: pl.DataFrame, node: Node, batch: Batches) -> pl.DataFram
     return grouped.with_columns(pl.coalesce(_GROUP, pl.concat_str(pl.lit("k"), pl.col(KEY))).alias(_GROUP))
 
 
-def _values(node: Node, key: object) -> dict[str, str]:
-    if isinstance(key, str):
-        return {dimension(node.dimensions[0]): key}
-    assert isinstance(key, tuple)
-    return {dimension(name): value for name, value in key}
+def _values(keys: list[Any], name: str) -> list[str]:
+    """The values of one dimension of keys as `partitions.normalise_groups` gives them."""
+    return [key if isinstance(key, str) else dict(key)[name] for key in keys]
