@@ -83,15 +83,13 @@ def decide(
         .then(pl.lit("upstream_key_failed"))
         .when(pl.col(PATH).is_null())
         .then(pl.lit("not_materialized"))
-        .when(gone)
-        .then(pl.lit("artifact_missing"))
     )
     forced = _forced(node, inputs)
     frame = stored
     if forced is not None:
         chosen: pl.Expr = pl.lit(forced)
     elif node.id in inputs.settled:
-        chosen = reason.otherwise(None)
+        chosen = reason.when(gone).then(pl.lit("artifact_missing")).otherwise(None)
     else:
         reached = pl.lit(value=False)
         for index, keys in enumerate(cascading):
@@ -101,7 +99,9 @@ def decide(
             column = f"cascade:{index}"
             frame = lookup(frame, keys.select(KEY, pl.lit(value=True).alias(column)), [column])
             reached = reached | pl.col(column).fill_null(value=False)
-        chosen = reason.when(reached).then(pl.lit("refresh_cascade")).otherwise(None)
+        # before a missing pack, whose key would not hand the refresh on to what reads it
+        chosen = reason.when(reached).then(pl.lit("refresh_cascade"))
+        chosen = chosen.when(gone).then(pl.lit("artifact_missing")).otherwise(None)
     return frame.with_columns(chosen.cast(REASON_DTYPE).alias(REASON)).select(
         *stored.columns,
         pl.when(pl.col(RUN_HASH).is_null())

@@ -229,3 +229,13 @@ def test_partitioned_sensor_counts_by_content(make_planner):
     planner.run("a")
     planner.digests["poll", "k=y"] = "2"
     assert planner.run("a") == {"poll": ["k=x", "k=y"], "a": ["k=y"]}
+
+
+def test_a_refresh_goes_on_through_a_key_whose_pack_is_missing(chain):
+    chain.run("total")
+    gone = frozenset(row["path"] for row in chain.rows["b"] if row["key"] == "r=y")
+    assert chain.run("total", refresh=frozenset({"a"}), missing=gone)["total"] == [""]
+    chain.returned("source", {"x": '"1"'})
+    chain.run("total")
+    gone = frozenset(row["path"] for row in chain.rows["b"] if row["key"] == "r=x")
+    assert chain.run("total", refresh=frozenset({"a"}), missing=gone)["total"] == [""]

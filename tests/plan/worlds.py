@@ -17,7 +17,10 @@ from barca.plan.build import sources_to_load
 
 @dataclass
 class Planner:
-    """A graph with a ledger in Python: what ran is remembered as (node, key, run hash) rows."""
+    """A graph with a ledger in Python: what ran is remembered as (node, key, run hash) rows.
+
+    `declared` gives dimensions other keys than the definitions say.
+    """
 
     graph: Graph
     keyed: dict[str, pl.DataFrame] = field(default_factory=dict)
@@ -25,6 +28,7 @@ class Planner:
     code: dict[str, str] = field(default_factory=dict)
     env: dict[str, dict[str, str | None]] = field(default_factory=dict)
     digests: dict[tuple[str, str], str] = field(default_factory=dict)
+    declared: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def returned(self, node: str, values: dict[str, str]) -> None:
         """What a keyed source returns from now on: key to canonical JSON."""
@@ -51,7 +55,7 @@ class Planner:
 
     def inputs(self, *targets: str, **options: Any) -> PlanInputs:
         explicit = {
-            node.id: {name: declared.values for name, declared in node.explicit.items()}
+            node.id: {name: self.declared.get(name, one.values) for name, one in node.explicit.items()}
             for node in self.graph.nodes.values()
         }
         return PlanInputs(
@@ -94,6 +98,8 @@ class Planner:
                     node_plan.decision, on="key", how="left", maintain_order="left"
                 )
                 held = self._held(node_id, set(running["key"]), lost, whole)
+                if node_plan.decision["run_hash"].null_count():  # it reads the content of what failed
+                    whole.add(node_id)
                 for row in running.iter_rows(named=True):
                     if row["key"] in held:
                         continue
