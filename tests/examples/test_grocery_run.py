@@ -1,5 +1,6 @@
 """The grocery example as a whole: what runs, what is cached, and that the answer is the one worked out by hand."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -65,9 +66,13 @@ def test_only_products_sold_in_the_new_week_run(project):
     assert len(packs) <= 12, packs
 
 
-def test_the_report_is_a_task_and_runs_each_time(project):
+def test_the_report_is_a_task_and_runs_each_time_and_nothing_imports_pandas(project):
     shutil.copy(EXAMPLE, project.root / "pipeline.py")
+    # a pandas that cannot be imported, neither by the command nor by its workers
+    project.write("hidden/pandas.py", "raise ImportError('the example reads its files with Polars')\n")
+    path = os.pathsep.join([str(project.root / "hidden"), os.environ.get("PYTHONPATH", "")])
+    env = {"GROCERY_WEEK": "2", "PYTHONPATH": path.rstrip(os.pathsep)}
     for expected in ({"sold", "weekly", "trend", "departments", "report"}, {"sold", "report"}):
-        result = project.cli_json("run", "report", "pipeline.py", "-o", "value", env={"GROCERY_WEEK": "2"})
+        result = project.cli_json("run", "report", "pipeline.py", "-o", "value", env=env)
         assert set(counts(result)) == expected
         assert len(result["final_output"].splitlines()) == 5

@@ -31,6 +31,11 @@ ALLOWED = {
 }
 
 
+FRAMES = {"DataFrame", "LazyFrame", "Series"}
+HOLDS_A_FRAME = {"decision", "calls", "known_keys"}
+"""Attributes of a `NodePlan` that are frames."""
+
+
 def gives_a_frame(expression: ast.AST) -> bool:
     """Whether an expression is a chain of method calls with one in it that gives a frame or a column."""
     while isinstance(expression, ast.Call) and isinstance(expression.func, ast.Attribute):
@@ -40,17 +45,31 @@ def gives_a_frame(expression: ast.AST) -> bool:
     return False
 
 
-def walks_rows(function: ast.AST) -> Iterator[tuple[str, int]]:
-    """What in a function walks over rows, and its line."""
-    frames = {
+def frames_of(function: ast.AST) -> set[str]:
+    """Names in a function that are frames or columns: assigned from a chain that gives one, or so annotated."""
+    named = {
         target.id
         for node in ast.walk(function)
         if isinstance(node, ast.Assign) and gives_a_frame(node.value)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
+    for node in ast.walk(function):
+        annotated = node.annotation if isinstance(node, ast.arg | ast.AnnAssign) else None
+        if isinstance(annotated, ast.Attribute) and annotated.attr in FRAMES:
+            named |= {node.arg} if isinstance(node, ast.arg) else {ast.unparse(node.target)}
+    return named
+
+
+def walks_rows(function: ast.AST) -> Iterator[tuple[str, int]]:
+    """What in a function walks over rows, and its line."""
+    frames = frames_of(function)
 
     def is_frame(expression: ast.AST) -> bool:
+        if isinstance(expression, ast.Subscript):
+            return is_frame(expression.value)
+        if isinstance(expression, ast.Attribute) and expression.attr in HOLDS_A_FRAME:
+            return True
         named = isinstance(expression, ast.Name) and expression.id in frames
         return named or gives_a_frame(expression)
 
@@ -84,11 +103,16 @@ def test_the_rule_sees_what_it_should():
     seen = {
         "for key in frame.get_column('key'): pass": "loop",
         "keys = frame.select('key')\n    x = [key for key in keys]": "loop",
+        "x = [row for row in frame['key']]": "loop",
+        "for key in plan.decision['key']: pass": "loop",
+        "x = list(plan.nodes['a'].calls['key'])": "list()",
         "x = frame.to_dicts()": "to_dicts",
         "x = pl.col('key').map_elements(str)": "map_elements",
         "x = sorted(frame.get_column('key').unique())": "sorted()",
     }
     for line, what in seen.items():
-        assert found_in(f"def f(frame):\n    {line}\n") == {("module.py", "f", what)}, line
+        assert found_in(f"def f(frame: pl.DataFrame, plan):\n    {line}\n") == {("module.py", "f", what)}, (
+            line
+        )
     fine = "for edge in node.edges: frame = frame.join(edge, on='key')"
     assert found_in(f"def f(frame, node):\n    {fine}\n") == set()

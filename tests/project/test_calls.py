@@ -57,6 +57,59 @@ def test_a_timeout_stops_its_key_and_spares_the_others(project, executor):
     assert project.get("slow", partition={"k": ["1", "3"]}).value == {"k=1": "1", "k=3": "3"}
 
 
+WEIGHTS = """
+    import pathlib, time
+    from barca import asset
+
+    HERE = pathlib.Path(__file__).parent
+
+    def waits_for(other, name, seconds):
+        (HERE / f"{name}.on").touch()
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if (HERE / f"{other}.on").exists():
+                return True
+            time.sleep(0.01)
+        return False
+
+    @asset
+    def left() -> bool:
+        return waits_for("right", "left", 30)
+
+    @asset
+    def right() -> bool:
+        return waits_for("left", "right", 30)
+
+    def alone(name):
+        met = [path.name for path in HERE.glob("*.busy")]
+        (HERE / f"{name}.busy").touch()
+        time.sleep(0.3)
+        (HERE / f"{name}.busy").unlink()
+        return met
+
+    @asset(weight=2)
+    def heavy() -> list:
+        return alone("heavy")
+
+    @asset(weight=2)
+    def bulky() -> list:
+        return alone("bulky")
+
+    @asset(weight=9)
+    def vast() -> list:
+        return alone("vast")
+"""
+
+
+def test_calls_run_beside_one_another_as_far_as_their_weights_allow(project):
+    project.write("barca.toml", "[execution]\npool_size = 3\ncapacity = 3\n")
+    project.write("pipeline.py", WEIGHTS)
+    together = project.open(executor="processes").get(["left", "right"])
+    assert together.value == {"left": True, "right": True}, "each saw the other while it ran"
+    apart = project.open(executor="processes").get(["heavy", "bulky", "vast"])
+    assert apart.value == {"heavy": [], "bulky": [], "vast": []}, "one that weighs too much runs alone"
+
+
 def test_f9_another_nodes_pack_of_the_same_form_is_never_read(project):
     project.write(
         "pipeline.py",
