@@ -57,7 +57,7 @@ def pack_keyed(
         store: Receives the pack.
         path: Of the pack, relative to the store, `.parquet` at its end.
         node: Node id.
-        returned: Dict, list, tuple or table.
+        returned: Dict, list, tuple, Series or table.
         keys: `schemas.WORK_KEYS` of the node's one call: one row, the empty key.
         dimensions: Names of the dimensions that take their keys from it.
         engine: Collects a LazyFrame.
@@ -77,8 +77,8 @@ def pack_keyed(
         form, pairs = "table", _of_table(node, frame, column)
     elif isinstance(returned, dict):
         form, pairs = "dict", _pairs(node, list(returned), list(returned.values()))
-    elif isinstance(returned, list | tuple):
-        form, pairs = "list", _pairs(node, returned, None)
+    elif isinstance(returned, list | tuple | pl.Series):
+        form, pairs = "list", _pairs(node, list(returned), None)
     else:
         raise OutputError(
             f"`{node}` gives other nodes their keys, but returned a `{type(returned).__qualname__}`",

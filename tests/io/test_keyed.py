@@ -50,7 +50,8 @@ def test_a_dict_is_one_row_per_key(store):
 
 
 def test_a_list_has_keys_and_no_values(store):
-    for returned in (["r2", 1, "r10"], ("r2", 1, "r10"), pl.DataFrame({"k": ["r2", "1", "r10"]})):
+    names = ["r2", "1", "r10"]
+    for returned in (["r2", 1, "r10"], ("r2", 1, "r10"), pl.Series(names), pl.DataFrame({"k": names})):
         assert read_keyed(store, pack(store, returned)).rows() == [
             ("1", None, 1),
             ("r10", None, 2),
