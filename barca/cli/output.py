@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from barca import __version__
-from barca.errors import BarcaError, UsageError, did_you_mean
+from barca.errors import BarcaError, StoreError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -60,7 +60,11 @@ def mode_of(arguments: Sequence[str]) -> Mode:
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write and flush; a reader that has gone away, as `head` does, is no error."""
+    """Write and flush; a reader that has gone away, as `head` does, is no error.
+
+    Raises:
+        StoreError: The result cannot be written, as on a full disk.
+    """
     try:
         try:
             stream.write(text)
@@ -70,6 +74,14 @@ def write(stream: TextIO, text: str) -> None:
         stream.flush()
     except BrokenPipeError:
         _silence(stream)
+    except OSError as error:
+        _silence(stream)
+        if stream is not sys.stderr:
+            raise StoreError(
+                f"the output cannot be written: {error}",
+                code="output",
+                remediation="what was computed is kept; run again with the output sent elsewhere",
+            ) from error
 
 
 def _silence(stream: TextIO) -> None:

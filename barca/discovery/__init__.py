@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from barca.discovery.broken import broken_file
 from barca.discovery.files import find_files
 from barca.discovery.keys import evaluate_groups, evaluate_partitions
-from barca.discovery.loader import Importer, refuse_nested
+from barca.discovery.loader import NESTED_RUN, Importer, refuse_nested
 from barca.discovery.nodes import (
     Owners,
     held,
@@ -52,7 +52,7 @@ def discover(root: Path, files: Sequence[Path | str] = ()) -> Graph:
     refuse_nested()
     importer = Importer.of(root)
     importer.refresh()
-    reader = _Reader(importer)
+    reader = _Reader(importer, named=bool(files))
     for file in find_files(root, files):
         reader.read(file)
     return build_graph(reader.definitions(), reader.broken)
@@ -79,13 +79,17 @@ def graph_of(targets: Sequence[Definition[..., Any]], root: Path) -> Graph:
 class _Reader:
     """Imports files and gathers what they define."""
 
-    def __init__(self, importer: Importer) -> None:
+    def __init__(self, importer: Importer, *, named: bool) -> None:
         self.broken: list[BrokenFile] = []
+        self._named = named
         self._importer = importer
         self._modules: dict[Path, ModuleType | None] = {}
 
     def read(self, file: Path) -> None:
-        """Import a file, or note that it can't be imported."""
+        """Import a file, or note that it can't be imported.
+
+        A script that calls barca and declares nothing is no part of the project, unless files were named.
+        """
         if file in self._modules:
             return
         self._modules[file] = None
@@ -97,7 +101,9 @@ class _Reader:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # user code: also SystemExit, and panics of native extensions
-            self.broken.append(broken_file(self._importer.root, file, error))
+            broken = broken_file(self._importer.root, file, error)
+            if broken.nodes or self._named or getattr(error, "code", None) != NESTED_RUN:
+                self.broken.append(broken)
 
     def definitions(self) -> list[tuple[NodeId, Definition[..., Any]]]:
         """What the files that were read define, and what that reads, with their ids."""

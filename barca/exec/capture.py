@@ -114,6 +114,9 @@ class StepStream(io.TextIOBase):
         if self.recorder is None and self.replaced is not None:
             self.replaced.flush()
 
+    def close(self) -> None:
+        """Stay open: the stream this one replaced is not its own to flush, when it is collected above all."""
+
     def end_line(self) -> None:
         """Record a line that has no end yet."""
         with self._lock:

@@ -73,7 +73,7 @@ class Runner:
         self._publish()
         self._journal.flush()
         self._require_ended()
-        return self._report(self._ports.clock.monotonic() - started)
+        return self.report(self._ports.clock.monotonic() - started)
 
     def _publish(self) -> None:
         """The steps have ended: have sinks that mirror a whole asset do so."""
@@ -380,17 +380,17 @@ class Runner:
                 how = "was skipped" if cause in self._skipped else "failed"
                 self._skipped[plan.node.id] = ("upstream_failed", f"depends on '{_name(cause)}', which {how}")
 
-    def _report(self, elapsed_seconds: float) -> RunReport:
-        nodes = {
-            node_id: node_report(self._queues.get(node_id) or NodeQueue(plan), self._skipped.get(node_id))
-            for node_id, plan in self._plan.nodes.items()
-        }
+    def report(self, elapsed_seconds: float) -> RunReport:
+        """How things stand, which is how they ended once `run` has returned or raised."""
+        queues = {name: self._queues.get(name) or NodeQueue(plan) for name, plan in self._plan.nodes.items()}
+        nodes = {name: node_report(queue, self._skipped.get(name)) for name, queue in queues.items()}
+        failure = self._journal.failure
         return RunReport(
             run_id=self._run_id,
-            status="failed" if self._journal.failure else "success",
+            status="failed" if failure else "success",
             plan=self._plan,
             nodes=nodes,
-            failure=self._journal.failure,
+            failure=failure,
             elapsed_seconds=elapsed_seconds,
             warnings=self._journal.warnings,
         )

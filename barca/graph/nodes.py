@@ -170,6 +170,9 @@ class Graph:
                     remediation=f"fix {culprit}; `barca list` shows every file that fails to load",
                 )
         hint = did_you_mean(name, [*(short_name(node_id) for node_id in self.nodes)])
+        if self.load_errors:
+            files = ", ".join(sorted({broken.file for broken in self.load_errors})[:4])
+            hint = f"{hint}; what could not be loaded ({files}) is not among them: `barca list` says why"
         raise SelectionError(f"there is no node `{name}`", code="unknown_target", remediation=hint)
 
 

@@ -145,11 +145,12 @@ def _record(running: Running, world: World, plan: Plan, executor: Executor, cloc
     running.tell(events.RunStarted(run_id, target))
     writer = running.ledger.writer(run_id)
     ended = _Ended(run_id=run_id, command=running.command, target=target, started_at=started_at)
+    runner = Runner(run_id, plan, _ports(running, world, plan, run_id, executor, writer, clock))
     report = None
     try:
-        report = Runner(run_id, plan, _ports(running, world, plan, run_id, executor, writer, clock)).run()
+        report = runner.run()
     except Cancelled:
-        ended.status = "cancelled"
+        ended.status, ended.counts = "cancelled", counts_of(runner.report(0.0))
         raise
     finally:
         elapsed = clock.monotonic() - started
@@ -159,7 +160,7 @@ def _record(running: Running, world: World, plan: Plan, executor: Executor, cloc
         if report is not None and world.narrowing is not None and not report.plan.inputs.selection:
             world.narrowing.note(report)
         remove_marker(markers, run_id)
-        running.tell(events.RunFinished(run_id, row.item(0, STATUS), elapsed, counts_of(report)))
+        running.tell(events.RunFinished(run_id, row.item(0, STATUS), elapsed, ended.counts_of(report)))
         _maintain(running)
     unselected = selected_nothing(report.plan)
     for warning in unselected:
@@ -214,17 +215,22 @@ def _ports(
 
 @dataclass(slots=True, kw_only=True)
 class _Ended:
-    """What the ledger keeps of a run; `status` stands unless the run has a report."""
+    """What the ledger keeps of a run; `status` and `counts` stand unless the run has a report."""
 
     run_id: str
     command: str
     target: str
     started_at: dt.datetime
     status: str = "failed"
+    counts: dict[str, int] | None = None
+
+    def counts_of(self, report: RunReport | None) -> dict[str, int]:
+        """Keys by outcome, of the report or of what had ended when there came to be none."""
+        return self.counts or counts_of(report)
 
     def row(self, report: RunReport | None, elapsed_seconds: float, now: dt.datetime) -> pl.DataFrame:
         """The row of `schemas.RUNS`."""
-        counts = counts_of(report)
+        counts = self.counts_of(report)
         failure = report.failure if report else None
         values: dict[str, Any] = {
             RUN_ID: self.run_id,

@@ -274,7 +274,7 @@ def errors_view(errors: Sequence[Mapping[str, Any]] | Iterable[Mapping[str, Any]
     view: list[RenderableType] = []
     told: set[str] = set()
     for error in errors:
-        view.append(text(f"cannot load {error['file']}: {error['error']}", "red"))
+        view.append(lines(f"cannot load {error['file']}: {error['error']}", "red"))
         if error.get("nodes"):
             view.append(text(f"  without it: {listing(error['nodes'], limit=8)}", "red"))
         if (traceback := error.get("traceback")) and traceback not in told:

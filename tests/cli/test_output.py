@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import errno
 import io
 import json
 import math
+import os
 
 import polars as pl
 import pytest
 
 from barca.cli.output import choose_mode, error_document, exit_code, mode_of, report, to_json, write
-from barca.errors import Cancelled, LedgerError, LoadError, StepFailed, UsageError
+from barca.errors import Cancelled, LedgerError, LoadError, StepFailed, StoreError, UsageError
 
 
 class Terminal(io.StringIO):
@@ -151,6 +153,24 @@ def test_a_reader_that_went_away_is_no_error():
             raise BrokenPipeError
 
     write(Closed(), "text")
+
+
+def test_a_full_disk_is_an_error_of_the_machine():
+    with pytest.raises(StoreError, match="the output cannot be written: .*No space left") as raised:
+        write(Full(), "text")
+    assert (raised.value.code, raised.value.traceback) == ("output", None)
+
+
+def test_an_error_that_cannot_be_told_is_not_an_error_of_its_own(monkeypatch):
+    monkeypatch.setattr("sys.stderr", Full())
+    assert report(UsageError("wrong"), "json") == 2
+
+
+class Full(io.StringIO):
+    """A stream on a disk without room."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_an_encoding_that_lacks_a_character():

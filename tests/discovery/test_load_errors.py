@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barca.discovery import discover, evaluate_partitions
-from barca.errors import LoadError
+from barca.errors import LoadError, SelectionError
 
 GOOD = "from barca import asset\n@asset\ndef good():\n    return 1\n"
 
@@ -236,3 +236,21 @@ def test_a_repaired_file_loads(project):
     graph = discover(project.root)
     assert list(graph.nodes) == ["p.py:good"]
     assert not graph.load_errors
+
+
+def test_a_script_beside_the_pipeline_is_no_load_error(project):
+    project.write("good.py", GOOD)
+    script = project.write("script.py", "import barca\n\nprint(barca.status().to_dict())\n")
+    both = project.write("both.py", GOOD.replace("good", "both") + "import barca\nbarca.get(both)\n")
+    graph = discover(project.root)
+    assert list(graph.nodes) == ["good.py:good"]
+    assert [broken.file for broken in graph.load_errors] == [both.name], "what it declares is lost"
+    (named,) = discover(project.root, [script]).load_errors
+    assert "put the call under" in named.error, "a file that is named is told about"
+
+
+def test_a_name_that_is_nowhere_says_what_could_not_be_loaded(project):
+    project.write("bad.py", "import barca\n1 / 0\n")
+    with pytest.raises(SelectionError, match="no node `good`") as raised:
+        discover(project.root).find("good")
+    assert "what could not be loaded (bad.py)" in str(raised.value.remediation)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import logging
 import os
 import subprocess
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from barca.exec.capture import StepStream
 from barca.io.logs import read_logs
 from tests.exec.works import make_work, run_function, write_steps
 
@@ -146,3 +149,18 @@ def test_lines_are_on_disk_before_the_process_ends(tmp_path: Path) -> None:
     )
     assert done.returncode == 3
     assert read_logs(tmp_path, "run1").get_column("line").to_list() == ["last words"]
+
+
+def test_a_stream_that_is_collected_leaves_what_it_replaced_alone():
+    class Closed(io.StringIO):
+        flushed = 0
+
+        def flush(self) -> None:
+            self.flushed += 1
+            raise ValueError("I/O operation on closed file")
+
+    replaced = Closed()
+    stream = StepStream("stdout", replaced)
+    del stream
+    gc.collect()
+    assert replaced.flushed == 0, "from Python 3.13 an error here is told on stderr"

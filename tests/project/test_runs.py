@@ -9,7 +9,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from barca import BarcaError
-from barca.errors import LoadError, SelectionError, UsageError
+from barca.errors import Cancelled, LoadError, SelectionError, UsageError
 from barca.io.storage import STAGING_PREFIX
 
 CHAIN = """
@@ -159,6 +159,31 @@ def test_a_target_that_the_selection_skips_is_a_usage_error(chain):
             chain.get(**options, partition={"r": "a"})
     result = chain.get(partition={"r": "a"})
     assert result.status == "success", "without a name, what the selection skips is left out"
+
+
+def test_an_interrupted_run_counts_what_had_ended(project):
+    project.write(
+        "pipeline.py",
+        """
+        from barca import asset, partitions, partitions_from
+
+        @asset(partitions={"k": partitions(["1", "2", "3"])}, batch="all")
+        def a(k: list[str]) -> dict:
+            return dict.fromkeys(k, 1)
+
+        @asset(partitions={"k": partitions_from(a)})
+        def b(k: str, a: int) -> int:
+            raise KeyboardInterrupt
+        """,
+    )
+    with pytest.raises(Cancelled):
+        project.open().get("b")
+    [run] = project.open().history()["runs"]
+    assert (run["status"], run["steps_executed"], run["steps_cached"]) == ("cancelled", 3, 0)
+    with pytest.raises(Cancelled):
+        project.open().get("b")
+    run = project.open().history()["runs"][0]
+    assert (run["status"], run["steps_executed"], run["steps_cached"]) == ("cancelled", 0, 3)
 
 
 def test_unknown_target_suggests(chain):

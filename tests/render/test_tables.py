@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from barca.render.explain import keys_text, merge_blocked, step_why
-from barca.render.tables import list_view, outputs_view, phases_view, plan_view, result_view, status_view
+from barca.render.tables import (
+    errors_view,
+    list_view,
+    outputs_view,
+    phases_view,
+    plan_view,
+    result_view,
+    status_view,
+)
 
 WIDTHS = [60, 100, 200]
 
@@ -127,3 +135,13 @@ def test_a_sentence_wraps_and_loses_nothing(draw):
         shown = draw(result_view(result, "weekly", width), width)
         words = " ".join(shown.split())
         assert all(word in words for word in why.split()), shown
+
+
+def test_a_load_error_keeps_its_lines(draw):
+    told = draw(
+        errors_view([{"file": "a.py", "error": "UsageError: wrong\nhint: do it\x1b[2J otherwise"}]), 100
+    )
+    assert [line.rstrip() for line in told.splitlines()] == [
+        "cannot load a.py: UsageError: wrong",
+        "hint: do it\\x1b[2J otherwise",
+    ]
