@@ -293,9 +293,26 @@ def _key(node: NodeId, name: Any) -> str:
     )
 
 
+def _quoted(values: Sequence[Any]) -> pl.Series | None:
+    """The canonical JSON of values that are all texts without characters that JSON escapes, else `None`.
+
+    Versions are such values, and a hundred thousand are quoted at once.
+    """
+    if set(map(type, values)) != {str}:
+        return None
+    try:
+        texts = pl.Series(VALUE, values, dtype=pl.String)
+    except UnicodeEncodeError:
+        return None
+    if texts.str.contains(r'["\\\x00-\x1f]').any():
+        return None
+    return texts.to_frame().select(pl.format('"{}"', VALUE).alias(VALUE)).to_series()
+
+
 def _value_column(node: NodeId, keys: Sequence[str] | pl.Series, values: Sequence[Any]) -> pl.Series:
-    texts = canonical_texts(values)
-    column = pl.Series(VALUE, texts, dtype=pl.String)
+    column = _quoted(values)
+    if column is None:
+        column = pl.Series(VALUE, canonical_texts(values), dtype=pl.String)
     if column.null_count():
         position = column.is_null().arg_max() or 0
         reason = why_not_canonical(values[position])

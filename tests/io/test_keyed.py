@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import json
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -200,3 +201,13 @@ def test_any_json_comes_back(source: dict[str, Any]):
     back = read_value(memory, pack(memory, source), None, ())
     assert back == source
     assert list(back) == list(source)
+
+
+@given(
+    st.lists(st.text(max_size=6) | st.sampled_from(['"', "\\", "\x1f", "\x7f", "\u2028", "é{}"]), min_size=1)
+)
+def test_texts_are_quoted_as_json_does(values):
+    returned = {f"k{number:04}": value for number, value in enumerate(values)}
+    store = CountingMemoryStore()
+    pairs = read_keyed(store, pack(store, returned))
+    assert pairs["value"].to_list() == [json.dumps(value, ensure_ascii=False) for value in values]

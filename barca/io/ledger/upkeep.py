@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from itertools import groupby
@@ -52,7 +53,8 @@ def maintain(root: Path, budget_seconds: float) -> None:
     deadline = time.monotonic() + budget_seconds
     for table in TABLE_ORDER:
         path = root / table
-        if last_version(path) is None:
+        version = last_version(path)
+        if version is None or not (_crowded(path) or version - last_checkpoint(path) >= CHECKPOINT_INTERVAL):
             continue
         compacted = False
         for run in _runs_to_merge(data_files(open_table(path))):
@@ -64,6 +66,11 @@ def maintain(root: Path, budget_seconds: float) -> None:
             checkpoint(path)
         if compacted and time.monotonic() < deadline:
             _vacuum(path)
+
+
+def _crowded(path: Path) -> bool:
+    """Whether some directory of a table holds so many files that a partition may be due; a cheap look."""
+    return any(len(names) > MANY_FILES for _, _, names in os.walk(path))
 
 
 def _runs_to_merge(files: list[DataFile]) -> Iterator[list[DataFile]]:
