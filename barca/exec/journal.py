@@ -93,6 +93,13 @@ class Journal:
         node_id = plan.node.id
         self._note(plan, inputs, Ended(work, outcomes, empty(FRAGMENTS)))
         self.tell(events.KeysDone(node_id, 0, outcomes.height))
+        self._tell_failures(node_id, outcomes)
+
+    def refused(self, node_id: NodeId, outcomes: pl.DataFrame) -> None:
+        """Keys that have a result that sinks did not take: it stays in the ledger, the run has failed."""
+        self._tell_failures(node_id, outcomes)
+
+    def _tell_failures(self, node_id: NodeId, outcomes: pl.DataFrame) -> None:
         for row in outcomes.head(SHOWN_FAILURES - self._shown.get(node_id, 0)).iter_rows(named=True):
             self._shown[node_id] = self._shown.get(node_id, 0) + 1
             error_type, message = row[ERROR_TYPE] or "", row[ERROR_MESSAGE] or ""

@@ -61,7 +61,7 @@ def failure_of(messages: Sequence[str]) -> Failure:
     return Failure("SinkError", "; ".join(messages))
 
 
-def refused_rows(keys: pl.DataFrame, refused: Mapping[str, Sequence[str]]) -> pl.DataFrame:
-    """Rows of `schemas.OUTCOMES` of cached keys that sinks could not take, given why."""
+def refused_rows(refused: Mapping[str, Sequence[str]]) -> pl.DataFrame:
+    """Rows of `schemas.OUTCOMES` of keys that sinks did not take, given why."""
     failures = {key: failure_of(messages) for key, messages in refused.items()}
-    return outcome_rows(keys.get_column(KEY).to_list(), failures, 0.0, 1)
+    return outcome_rows(list(failures), failures, 0.0, 1)

@@ -280,14 +280,12 @@ class NodeQueue:
         self.succeeded += fragments.height
         self.remaining -= fragments.height
 
-    def lose(self, keys: Iterable[str]) -> pl.DataFrame:
-        """Note keys with a result that failed after all; returns them as `Ready.keys` has them."""
-        lost = self.plan.decision.filter(pl.col(KEY).is_in(list(keys)))
-        self._fragments = [self.fragments().join(lost.select(KEY), on=KEY, how="anti", maintain_order="left")]
-        self.failed = pl.concat([self.failed, lost.select(KEY)])
+    def lose(self, keys: Iterable[str]) -> None:
+        """Note keys with a result that failed after all."""
+        lost = self.plan.decision.filter(pl.col(KEY).is_in(list(keys))).select(KEY)
+        self._fragments = [self.fragments().join(lost, on=KEY, how="anti", maintain_order="left")]
+        self.failed = pl.concat([self.failed, lost])
         self.succeeded -= lost.join(self.plan.calls, on=KEY, how="semi").height if self.succeeded else 0
-        own = dimensions(self.plan.node.dimensions)
-        return lost.select(KEY, ORDINAL, RUN_HASH, pl.lit(None, pl.String).alias(CALL), INPUT_HASHES, *own)
 
     def fail(self, keys: pl.DataFrame) -> None:
         """Note keys that will not be tried again."""

@@ -117,9 +117,8 @@ class Runner:
     def _refuse(self, queue: NodeQueue, refused: Mapping[str, Sequence[str]]) -> None:
         """Keys with a result that sinks did not take have failed."""
         if refused:
-            keys = queue.lose(list(refused))
-            work = self._describe(queue, Ready(keys), f"s{next(self._numbers)}")
-            self._journal.failed(queue.plan, self._plan.inputs, work, refused_rows(keys, refused))
+            queue.lose(list(refused))
+            self._journal.refused(queue.plan.node.id, refused_rows(refused))
 
     def _connect(self, queue: NodeQueue) -> None:
         """Make the queue wait for what its inputs still compute."""
@@ -200,20 +199,17 @@ class Runner:
         return self._weight == 0 or self._weight + weight <= self._ports.capacity
 
     def _submit(self, queue: NodeQueue, ready: Ready, weight: int) -> None:
-        work = self._describe(queue, ready, f"{'b' if queue.batched else 'w'}{next(self._numbers)}")
-        queue.in_flight += 1
-        self._weight += weight
-        self._ports.executor.submit(work, partial(self._kept, queue, work))
-        self._journal.tell(events.WorkStarted(work.node, work.id, work.keys.height))
-
-    def _describe(self, queue: NodeQueue, ready: Ready, name: str) -> Work:
-        return self._ports.make_work(
-            id=name,
+        work = self._ports.make_work(
+            id=f"{'b' if queue.batched else 'w'}{next(self._numbers)}",
             plan=queue.plan,
             ready=ready,
             budget_seconds=None if queue.batched else BUDGET_SECONDS,
             held=lambda source: self._queues[source].fragments(),
         )
+        queue.in_flight += 1
+        self._weight += weight
+        self._ports.executor.submit(work, partial(self._kept, queue, work))
+        self._journal.tell(events.WorkStarted(work.node, work.id, work.keys.height))
 
     # --- what ended ---------------------------------------------------------------------------------
 

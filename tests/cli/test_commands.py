@@ -326,7 +326,7 @@ def test_logs(barca, fake, sample):
 
 # --- about ------------------------------------------------------------------------------------------
 
-TOPICS = ["assets", "batched-partitions", "cache", "cli", "executors", "fragments", "partitions"]
+TOPICS = ["assets", "batched-partitions", "cache", "cli", "executors", "fragments", "partitions", "sinks"]
 
 
 def test_version(barca):

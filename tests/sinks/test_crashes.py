@@ -50,7 +50,7 @@ AT = {
     "while it writes": "import barca.io.sinks.dataset as m; m.write_tables = lambda files: (files[0].path.write_bytes(b'half'), {KILL})",
     "before it swaps": "import barca.io.sinks.local as m; m.put_in_place = lambda *arguments: {KILL}",
     "after it swapped": "import barca.io.sinks.local as m; real = m.put_in_place; m.put_in_place = lambda *arguments: (real(*arguments), {KILL})",
-    "while it deletes": "import barca.io.sinks.dataset as m; m.shutil.rmtree = lambda path, **options: (next(pathlib.Path(path).rglob('*.parquet')).unlink(), {KILL})",
+    "while it deletes": "import barca.io.sinks.dataset as m; m.discard = lambda path: (next(pathlib.Path(path).rglob('*.parquet')).unlink(), {KILL})",
 }
 
 

@@ -613,3 +613,40 @@ def test_files_of_others_in_a_prefix_of_barca_stay_where_it_is_tidied(project):
         "k=a/part-0.parquet",
         "notes/one.txt",
     ]
+
+
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_what_stands_at_a_keys_directory_is_replaced_and_not_followed(project, tmp_path, kind):
+    keyed(project, '["a"]')
+    project.ran()
+    (project.root / "out/k=a/part-0.parquet").unlink()
+    (project.root / "out/k=a").rmdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/kept.txt").touch()
+    if kind == "link":
+        (project.root / "out/k=a").symlink_to(tmp_path / "elsewhere")
+    else:
+        (project.root / "out/k=a").write_text("in the way")
+    project.get(refresh=["scored"])
+    assert files(project.root / "out") == ["_barca_sink.json", "k=a/part-0.parquet"]
+    assert not (project.root / "out/k=a").is_symlink()
+    assert os.listdir(tmp_path / "elsewhere") == ["kept.txt"]
+
+
+def test_workers_that_begin_together_do_not_take_each_other_for_strangers(project, monkeypatch):
+    """The marker is read, another worker writes it and a file, and only then the prefix is looked at."""
+    from barca.io.sinks import marker
+
+    keyed(project, '["a", "b"]')
+    project.ran()
+    real, answers = marker._read, [None]
+    monkeypatch.setattr(marker, "_read", lambda *arguments: answers.pop() if answers else real(*arguments))
+    assert project.get(refresh=["scored"]).status == "success"
+
+
+@pytest.mark.parametrize("executor", ["inline", "processes"])
+def test_one_key_calls_in_several_workers(project, executor):
+    keyed(project, "[str(n) for n in range(40)]", value='pl.DataFrame({"v": [k]})')
+    assert project.get(executor=executor).status == "success"
+    found = read_with_polars(project.root / "out", k=pl.String)
+    assert sorted(found.select("k", "v").rows()) == sorted((str(n), str(n)) for n in range(40))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -11,6 +10,7 @@ from barca.io.sinks.contents import Unfit
 from barca.io.sinks.hive import segment
 from barca.io.sinks.layout import lay_out
 from barca.io.sinks.marker import MARKER, Marker
+from barca.io.sinks.staging import discard
 from barca.io.sinks.targets import described
 from barca.io.sinks.writing import TableFile, attempt, try_each, write_tables
 from barca.partitions import parse_key
@@ -100,7 +100,7 @@ class DatasetSink:
         failures |= {key: described(error) for key, error in errors.items()}
         self._depot.settle()
         for path in staging.iterdir():
-            shutil.rmtree(path)
+            discard(path)
         return failures
 
     def _install(self, one: _Prepared) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from barca.io.sinks.durable import flush_files
 from barca.io.sinks.exchange import put_in_place
 from barca.io.sinks.hive import PART
-from barca.io.sinks.staging import staging, staging_home
+from barca.io.sinks.staging import discard, staging, staging_home
 from barca.io.storage import flush_directory, write_atomically
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class LocalDepot:
             place.rename(aside)
         except FileNotFoundError:
             return False
-        shutil.rmtree(aside)
+        discard(aside)
         for above in place.parents:
             if above == self._root:
                 break

@@ -56,14 +56,16 @@ def claim(target: Target, depot: Depot) -> Marker | None:
     """
     own = Marker.of(target)
     found = _read(target, depot)
-    if found is None:
-        if not depot.is_vacant():
-            raise Refused(
-                f"the {target.kind} prefix {target.path} holds files barca did not write; "
-                "point the sink at a new prefix, or empty the old one"
-            )
+    if found is None and depot.is_vacant():
         depot.write(MARKER, own.content())
         return None
+    if found is None:  # or another worker has begun to write since: the marker comes before the files
+        found = _read(target, depot)
+    if found is None:
+        raise Refused(
+            f"the {target.kind} prefix {target.path} holds files barca did not write; "
+            "point the sink at a new prefix, or empty the old one"
+        )
     if found.asset != target.node:
         raise Refused(
             f"the {target.kind} prefix {target.path} belongs to the asset {found.asset}; two assets cannot "

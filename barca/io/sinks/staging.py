@@ -55,6 +55,14 @@ def staging(home: Path) -> Iterator[Path]:
             home.rmdir()
 
 
+def discard(path: Path) -> None:
+    """Remove a directory, or a file or link that stood where a directory should."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
 def _enter(home: Path) -> tuple[Path, int]:
     """Make a writer's directory; its lock gets the name by which others find it once it is locked."""
     for attempt in range(_ATTEMPTS):
