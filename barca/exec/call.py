@@ -19,7 +19,6 @@ from barca.exec.capture import end_lines, recording
 from barca.exec.memory import read_peak, reset_peak
 from barca.exec.outcomes import outcome_rows
 from barca.exec.output import Sorter
-from barca.exec.publishing import Publisher
 from barca.exec.storing import Stored, store_answer, store_each, store_keyed
 from barca.exec.streaming import Stream
 from barca.io.spool import Spool
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from barca.exec.capture import Recorder
     from barca.exec.output import Answer
     from barca.exec.progress import Progress
+    from barca.exec.publishing import Publisher
     from barca.exec.spill import Spill
     from barca.model import Definition, FunctionRef, Work
     from barca.ports import Keep, PackStore
@@ -162,7 +162,7 @@ class _Call:
         """Load, bind, call and store; whatever fails outside of a single key fails all that were begun."""
         try:
             definition = load(self._work.function)
-            self._publisher = Publisher(self._work, definition, self._store)
+            self._publisher = self._make_publisher(definition)
             if self._work.batched:
                 self._run_batch(definition, alarm)
             else:
@@ -181,7 +181,7 @@ class _Call:
         self._elapsed = elapsed = list[float]()
         values: list[tuple[str, Any]] = []
         try:
-            self._publisher = Publisher(self._work, load(self._work.function), self._store)
+            self._publisher = self._make_publisher(load(self._work.function))
             for key, (came, seconds) in zip(self._keys, finished, strict=False):
                 self._came(key, came, values)
                 self._begun.append(key)
@@ -358,6 +358,13 @@ class _Call:
             self._keep(store_each(self._work, self._store, values))
 
     # --- both ---------------------------------------------------------------------------------------
+
+    def _make_publisher(self, definition: Definition[..., Any]) -> Publisher | None:
+        if not definition.sinks:
+            return None
+        from barca.exec.publishing import Publisher
+
+        return Publisher(self._work, definition, self._store)
 
     def _publish(self, fragments: pl.DataFrame) -> pl.DataFrame:
         """Write results to sinks; a key of which one could not be written has failed, and is not returned."""

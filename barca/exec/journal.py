@@ -27,7 +27,7 @@ from barca.schemas import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from barca._typing import NodeId
@@ -93,24 +93,23 @@ class Journal:
         node_id = plan.node.id
         self._note(plan, inputs, Ended(work, outcomes, empty(FRAGMENTS)))
         self.tell(events.KeysDone(node_id, 0, outcomes.height))
-        self._tell_failures(node_id, outcomes)
-
-    def refused(self, node_id: NodeId, outcomes: pl.DataFrame) -> None:
-        """Keys that have a result that sinks did not take: it stays in the ledger, the run has failed."""
-        self._tell_failures(node_id, outcomes)
-
-    def _tell_failures(self, node_id: NodeId, outcomes: pl.DataFrame) -> None:
         for row in outcomes.head(SHOWN_FAILURES - self._shown.get(node_id, 0)).iter_rows(named=True):
-            self._shown[node_id] = self._shown.get(node_id, 0) + 1
-            error_type, message = row[ERROR_TYPE] or "", row[ERROR_MESSAGE] or ""
-            self.tell(events.KeyFailed(node_id, display_text(row[KEY]), error_type, message))
-            self.failure = self.failure or Failure(
-                node=node_id,
-                key=row[KEY],
-                error_type=error_type,
-                message=message,
-                traceback=row[TRACEBACK],
-            )
+            message = row[ERROR_MESSAGE] or ""
+            self._tell_failure(node_id, row[KEY], row[ERROR_TYPE] or "", message, row[TRACEBACK])
+
+    def refused(self, node_id: NodeId, refused: Mapping[str, Sequence[str]]) -> None:
+        """Keys that have a result that sinks did not take: it stays in the ledger, the run has failed."""
+        for key in list(refused)[: SHOWN_FAILURES - self._shown.get(node_id, 0)]:
+            self._tell_failure(node_id, key, "SinkError", "; ".join(refused[key]), None)
+
+    def _tell_failure(
+        self, node_id: NodeId, key: str, error_type: str, message: str, traceback: str | None
+    ) -> None:
+        self._shown[node_id] = self._shown.get(node_id, 0) + 1
+        self.tell(events.KeyFailed(node_id, display_text(key), error_type, message))
+        self.failure = self.failure or Failure(
+            node=node_id, key=key, error_type=error_type, message=message, traceback=traceback
+        )
 
     def called(self, work: Work, result: WorkResult | None, status: str, elapsed_seconds: float) -> None:
         """A work that ended, with an answer or without."""

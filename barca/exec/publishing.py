@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from barca.exec.boundary import Failure
-from barca.exec.outcomes import outcome_rows
 from barca.io.annotations import return_annotation
 from barca.io.sinks import Publication, publish, targets_of
 from barca.schemas import KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from barca.model import Definition, Work
     from barca.ports import PackStore
@@ -59,9 +58,3 @@ def value_annotation(definition: Definition[..., Any]) -> Any:
 def failure_of(messages: Sequence[str]) -> Failure:
     """Why a key failed that has a result, and sinks that could not be written."""
     return Failure("SinkError", "; ".join(messages))
-
-
-def refused_rows(refused: Mapping[str, Sequence[str]]) -> pl.DataFrame:
-    """Rows of `schemas.OUTCOMES` of keys that sinks did not take, given why."""
-    failures = {key: failure_of(messages) for key, messages in refused.items()}
-    return outcome_rows(list(failures), failures, 0.0, 1)

@@ -3,19 +3,62 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import polars as pl
 
     from barca._typing import NodeId
-    from barca.exec.publications import Publications
     from barca.model import Work, WorkerDied, WorkResult
-    from barca.plan.inputs import Plan
+    from barca.plan.inputs import NodePlan, Plan
     from barca.ports import Clock, Executor, LedgerWriter, Listener, Pending
+
+
+class Publishing(Protocol):
+    """Keeps sinks in step with a run; see `publications.Publications`."""
+
+    warnings: list[str]
+
+    def admit(self, plan: NodePlan, cached: pl.DataFrame) -> Mapping[str, Sequence[str]]:
+        """A node was decided; by key, which sinks did not take it."""
+        ...
+
+    def record(self, node: NodeId, published: pl.DataFrame | None) -> None:
+        """Note what was written."""
+        ...
+
+    def finish(
+        self, plan: NodePlan, fragments: pl.DataFrame, *, every_key: bool
+    ) -> Mapping[str, Sequence[str]]:
+        """The steps have ended; by key, which sinks did not take it."""
+        ...
+
+
+class NoSinks:
+    """A `Publishing` of nodes without sinks, which imports nothing that writes."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def admit(self, plan: NodePlan, cached: pl.DataFrame) -> Mapping[str, Sequence[str]]:  # noqa: ARG002
+        """Nothing to write."""
+        return {}
+
+    def record(self, node: NodeId, published: pl.DataFrame | None) -> None:
+        """Nothing was written."""
+
+    def finish(
+        self,
+        plan: NodePlan,  # noqa: ARG002
+        fragments: pl.DataFrame,  # noqa: ARG002
+        *,
+        every_key: bool,  # noqa: ARG002
+    ) -> Mapping[str, Sequence[str]]:
+        """Nothing to write."""
+        return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +83,7 @@ class RunPorts:
     replan: Callable[[frozenset[NodeId], dict[NodeId, pl.DataFrame]], Plan]
     make_work: Callable[..., Work]
     capacity: int
-    publications: Publications
+    publications: Publishing = field(default_factory=NoSinks)
 
     def last_endings(self, seconds: float) -> Iterator[tuple[Pending, WorkResult | WorkerDied]]:
         """The works that end within some seconds; another Ctrl-C cuts that short."""

@@ -14,7 +14,6 @@ from barca.errors import Cancelled, StoreError
 from barca.exec.attempts import died_on, next_attempt
 from barca.exec.journal import Journal
 from barca.exec.outcomes import death_rows, success_rows
-from barca.exec.publishing import refused_rows
 from barca.exec.queues import NodeQueue, Ready
 from barca.exec.report import RunReport, node_report
 from barca.exec.sizes import BUDGET_SECONDS, keys_of_next, learn
@@ -61,6 +60,7 @@ class Runner:
             self._settle_finished()
             while self._start_or_wait():
                 pass
+            self._publish()
         except KeyboardInterrupt:
             for pending, result in self._ports.last_endings(2 * BUDGET_SECONDS):  # chunks end in time
                 self._ended(pending.work, result)
@@ -70,7 +70,6 @@ class Runner:
                 "the run was interrupted; every key that had finished is kept",
                 remediation="run the same command again to compute the rest",
             ) from None
-        self._publish()
         self._journal.flush()
         self._require_ended()
         return self.report(self._ports.clock.monotonic() - started)
@@ -118,7 +117,7 @@ class Runner:
         """Keys with a result that sinks did not take have failed."""
         if refused:
             queue.lose(list(refused))
-            self._journal.refused(queue.plan.node.id, refused_rows(refused))
+            self._journal.refused(queue.plan.node.id, refused)
 
     def _connect(self, queue: NodeQueue) -> None:
         """Make the queue wait for what its inputs still compute."""

@@ -13,8 +13,7 @@ import polars as pl
 from barca import events
 from barca.discovery import load_function
 from barca.errors import Cancelled, LedgerError, UsageError, did_you_mean
-from barca.exec.publications import Publications, SinkPorts
-from barca.exec.run_ports import RunPorts
+from barca.exec.run_ports import NoSinks, RunPorts
 from barca.exec.runner import Runner
 from barca.graph import short_name
 from barca.io.runs import remove_marker, write_marker
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from barca.config import Config
     from barca.exec.pool import Workers
     from barca.exec.report import RunReport
+    from barca.exec.run_ports import Publishing
     from barca.model import FunctionRef
     from barca.plan.inputs import Plan
     from barca.ports import Clock, Executor, Ledger, LedgerWriter, Listener, PackStore
@@ -199,17 +199,28 @@ def _ports(
             lambda: world.whole(current[0]),
         ),
         capacity=running.config.capacity,
-        publications=Publications(
-            SinkPorts(
-                run_id=run_id,
-                root=running.root,
-                store=running.store,
-                reader=world.reader,
-                writer=writer,
-                clock=clock,
-                listener=running.tell,
-            )
-        ),
+        publications=_publications(running, world, plan, run_id, writer, clock),
+    )
+
+
+def _publications(
+    running: Running, world: World, plan: Plan, run_id: str, writer: LedgerWriter, clock: Clock
+) -> Publishing:
+    """What sinks hold; what writes them is imported only where there are some."""
+    if not any(world.graph.nodes[node_id].definition.sinks for node_id in plan.nodes):
+        return NoSinks()
+    from barca.exec.publications import Publications, SinkPorts
+
+    return Publications(
+        SinkPorts(
+            run_id=run_id,
+            root=running.root,
+            store=running.store,
+            reader=world.reader,
+            writer=writer,
+            clock=clock,
+            listener=running.tell,
+        )
     )
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -14,11 +13,9 @@ import pytest
 from barca import asset, collect, partitions, partitions_from, sensor
 from barca import schemas as s
 from barca.errors import Cancelled, StoreError
-from barca.exec.publications import Publications, SinkPorts
 from barca.exec.run_ports import RunPorts
 from barca.exec.runner import Runner
 from barca.hashing import hash_text
-from barca.io.memory import MemoryLedger, MemoryPackStore
 from barca.model import FunctionRef, Work, WorkerDied, WorkResult
 from barca.plan import build_plan
 from tests.plan.worlds import Planner, graph_of
@@ -159,22 +156,6 @@ def make_work(*, id, plan, ready, budget_seconds, held):
     )
 
 
-def publications(writer, listener):
-    """Of nodes without sinks."""
-    reader = MemoryLedger().reader()
-    return Publications(
-        SinkPorts(
-            run_id="run",
-            root=Path(),
-            store=MemoryPackStore(),
-            reader=reader,
-            writer=writer,
-            clock=CLOCK,
-            listener=listener,
-        )
-    )
-
-
 class Run:
     """One run of a planner's world through a fake executor."""
 
@@ -192,7 +173,6 @@ class Run:
             replan=self.replan,
             make_work=make_work,
             capacity=capacity,
-            publications=publications(self.writer, self.events.append),
         )
         self.runner = Runner("run", self.plan, ports)
 
