@@ -73,7 +73,7 @@ def materialization_rows(
     """
     works = list({id(one.work): one.work for one in ended}.values())
     # a key of several works has the same identity in each
-    identity = pl.concat([work.keys.select(KEY, RUN_HASH, INPUT_HASHES) for work in works])
+    identity = pl.concat([work.keys for work in works]).select(KEY, RUN_HASH, INPUT_HASHES)
     if len(works) > 1:
         identity = identity.unique(KEY, keep="any")
     stored = pl.concat([one.fragments for one in ended]).drop(RUN_HASH)
