@@ -239,3 +239,9 @@ def test_a_refresh_goes_on_through_a_key_whose_pack_is_missing(chain):
     chain.run("total")
     gone = frozenset(row["path"] for row in chain.rows["b"] if row["key"] == "r=x")
     assert chain.run("total", refresh=frozenset({"a"}), missing=gone)["total"] == [""]
+
+
+def test_a_refreshed_node_runs_though_nothing_that_runs_reads_it(grid):
+    grid.run("turned")
+    ran = grid.run("turned", refresh=frozenset({"cells"}), cascade=False)
+    assert {node: len(keys) for node, keys in ran.items()} == {"cells": 6}
