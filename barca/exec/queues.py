@@ -103,7 +103,8 @@ class NodeQueue:
         calls: Works that ended.
         elapsed_seconds: Of the works that ended, summed.
         sizing: What sizes of batched calls follow from; `None` where they are planned.
-        seconds_per_key: Of the function in the last chunk of one-key calls, or `None` before the first.
+        seconds_per_key: Of the function in the last chunk of one-key calls, before the first in earlier runs;
+            `None` where neither was.
     """
 
     def __init__(self, plan: NodePlan) -> None:

@@ -16,8 +16,9 @@ from barca.exec.journal import Journal
 from barca.exec.outcomes import death_rows, success_rows
 from barca.exec.queues import NodeQueue, Ready
 from barca.exec.report import RunReport, node_report
-from barca.exec.sizes import BUDGET_SECONDS, keys_of_next, learn
+from barca.exec.sizes import BUDGET_SECONDS, keys_of_next, learn, remembered
 from barca.model import WorkerDied
+from barca.plan.parts import rows_of
 from barca.schemas import ELAPSED_SECONDS, KEY, STATUS
 
 if TYPE_CHECKING:
@@ -105,8 +106,8 @@ class Runner:
                 continue
             if node_id in self._skipped:
                 continue
-            queue = NodeQueue(node_plan)
-            self._queues[node_id] = queue
+            queue = self._queues[node_id] = NodeQueue(node_plan)
+            queue.seconds_per_key = remembered(rows_of(node_id, plan.inputs))
             self._refuse(queue, self._ports.publications.admit(node_plan, queue.fragments()))
             self._connect(queue)
             self._journal.tell(

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from barca.model import BatchesAuto
 from barca.plan.sizing import next_size
+from barca.schemas import ELAPSED_SECONDS
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from barca.exec.queues import NodeQueue
     from barca.model import Work, WorkResult
 
@@ -20,6 +23,9 @@ CHUNK_KEYS: Final = 20_000
 
 FIRST_CHUNK: Final = 256
 """At most so many, before any was timed."""
+
+SPREAD_SECONDS: Final = 0.25
+"""One-key calls that take less together go to one worker: another takes longer to start."""
 
 SHARED_SECONDS: Final = 2.0
 """Calls of `batch="auto"` are not made shorter than this to give every worker one."""
@@ -40,8 +46,20 @@ def keys_of_next(queue: NodeQueue, workers: int) -> int:
         return min(size, max(share, next_size(brief).keys))
     if queue.seconds_per_key is None:
         return max(1, min(share, FIRST_CHUNK))
+    if waiting * queue.seconds_per_key <= SPREAD_SECONDS:
+        share = waiting
     affordable = int(BUDGET_SECONDS / max(queue.seconds_per_key, 1e-6))
     return max(1, min(share, affordable, CHUNK_KEYS))
+
+
+def remembered(rows: pl.DataFrame) -> float | None:
+    """Seconds that a one-key call took in earlier runs; `None` where there was none.
+
+    Args:
+        rows: Stored rows of `schemas.MATERIALIZATIONS` of the node, or some of them, by age.
+    """
+    seconds = rows.get_column(ELAPSED_SECONDS).tail(FIRST_CHUNK).mean()
+    return seconds if isinstance(seconds, float) else None
 
 
 def learn(queue: NodeQueue, work: Work, result: WorkResult) -> None:

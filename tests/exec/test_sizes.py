@@ -1,0 +1,42 @@
+"""How many one-key calls travel together."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+
+from barca.exec.queues import Ready
+from barca.exec.sizes import keys_of_next, remembered
+from barca.schemas import MATERIALIZATIONS, empty
+
+
+def queue(waiting: int, seconds_per_key: float | None):
+    keys = pl.DataFrame({"key": [f"k{number}" for number in range(waiting)]})
+    return SimpleNamespace(ready=deque([Ready(keys)]), sizing=None, seconds_per_key=seconds_per_key)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "seconds_per_key", "sent"),
+    [
+        (1_000, None, 256),
+        (10, None, 5),
+        (10, 0.001, 10),  # quick ones are not worth a second worker
+        (10, 0.2, 2),
+        (10, 60.0, 1),
+        (1_000_000, 0.00001, 20_000),
+        (1_000, 0.0, 1_000),
+    ],
+)
+def test_keys_are_shared_out_unless_they_are_quick(waiting, seconds_per_key, sent):
+    assert keys_of_next(queue(waiting, seconds_per_key), workers=2) == sent
+
+
+def test_earlier_runs_tell_how_long_a_call_takes():
+    assert remembered(empty(MATERIALIZATIONS)) is None
+    rows = pl.DataFrame(
+        {"elapsed_seconds": [9.0] * 10 + [0.5] * 256}, schema_overrides={"elapsed_seconds": pl.Float64}
+    )
+    assert remembered(rows) == 0.5, "of the newest ones"
