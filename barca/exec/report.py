@@ -42,8 +42,8 @@ class NodeReport:
 
     @property
     def cached(self) -> int:
-        """Keys whose result was stored before."""
-        return self.fragments.height - self.ran + self.plan.unchanged
+        """Keys that were served from what was stored before: none of a node that was skipped as a whole."""
+        return 0 if self.skipped else self.fragments.height - self.ran + self.plan.unchanged
 
 
 def node_report(queue: NodeQueue, skipped: tuple[str, str] | None) -> NodeReport:

@@ -114,6 +114,8 @@ class Result:
     def held(self, node_id: NodeId) -> pl.DataFrame:
         """`schemas.FRAGMENTS` and `dim:` columns of a target's keys that have a result, sorted by key."""
         report = self._report.nodes[node_id]
+        if report.skipped:  # what an earlier run stored is not this run's result
+            return _held(report.plan.decision.clear(), report.fragments)
         if not report.plan.unchanged:
             return _held(report.plan.decision, report.fragments)
         decision = self._whole(self._report.plan).nodes[node_id].decision

@@ -244,3 +244,34 @@ def test_a_key_that_an_input_does_not_have_fails_alone(project, batch, cutoff):
     assert (caches["x"]["state"], caches["total"]["state"]) == ("partial", "blocked")
     project.edit("planning.py", 'partitions(["a", "b"])', 'partitions(["a", "b", "c"])')
     assert project.ran(["x", "total"]) == {"y": 1, "x": 1, "total": 1}
+
+
+def test_what_was_skipped_serves_nothing_of_an_earlier_run(project):
+    project.write("numbers.json", '{"a": 1, "b": 2}')
+    project.write(
+        "pipeline.py",
+        """
+        import json, pathlib
+        from barca import asset, collect, partitions_from, sensor
+
+        @sensor
+        def numbers() -> dict:
+            return json.loads((pathlib.Path(__file__).parent / "numbers.json").read_text())
+
+        @asset(partitions={"k": partitions_from(numbers)})
+        def doubled(k: str, numbers: int) -> int:
+            return numbers * 2
+
+        @asset(inputs={"every": collect(doubled)})
+        def total(every: list) -> int:
+            return sum(every)
+        """,
+    )
+    assert project.open().get("total").to_dict("value")["final_output"] == 6
+    (project.root / "numbers.json").unlink()
+    for target, nothing in (("total", None), ("doubled", {})):
+        failed = project.open().get(target).to_dict("value")
+        assert (failed["status"], failed["final_output"]) == ("failed", nothing)
+        assert (failed["steps_executed"], failed["steps_cached"]) == (1, 0)
+        run = project.open().history()["runs"][0]
+        assert (run["status"], run["steps_executed"], run["steps_cached"]) == ("failed", 1, 0)
