@@ -9,7 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,8 +25,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 class TemporaryProject:
     """A project directory of its own, with an empty `barca.toml`, and ways to run it."""
 
+    roots: ClassVar[set[str]] = set()
+    """Where projects were made, which need not be below the directory of pytest."""
+
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.roots.add(str(root.resolve()))
         self.write("barca.toml", "")
 
     def write(self, name: str, text: str) -> Path:
@@ -98,7 +102,7 @@ def _no_modules_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterato
         for finder in sys.meta_path
         if finder in finders or not type(finder).__module__.startswith("barca.")
     ]
-    temporary = str(tmp_path_factory.getbasetemp().parent)
+    temporary = (str(tmp_path_factory.getbasetemp().parent), *TemporaryProject.roots)
     for name, module in list(sys.modules.items()):
         places = [getattr(module, "__file__", None), *list(getattr(module, "__path__", None) or ())]
         if any(isinstance(place, str) and place.startswith(temporary) for place in places):
