@@ -361,6 +361,25 @@ def test_s4_values_that_would_be_read_as_others_are_refused_before_writing(proje
     assert files(project.root / "out") == ["_barca_sink.json"]
 
 
+def test_s4_each_column_and_key_is_looked_at_for_empty_texts_beside_missing_values(project):
+    project.write(
+        "pipeline.py",
+        """
+        import polars as pl
+        from barca import asset, partitions, sink
+
+        @asset(partitions={"k": partitions(["a", "b"])}, batch="all")
+        @sink("out/", partition_by=["c", "owner"])
+        def scored(k: list[str]) -> pl.DataFrame:
+            columns = {"k": ["a", "b", "b"], "c": [None, "", ""], "owner": ["x", "", None], "v": [1, 2, 3]}
+            return pl.DataFrame(columns)
+        """,
+    )
+    assert "`owner` holds empty texts and missing values" in error(project)
+    missing = "__HIVE_DEFAULT_PARTITION__"
+    assert files(project.root / "out") == ["_barca_sink.json", f"k=a/c={missing}/owner=x/part-0.parquet"]
+
+
 def test_s4_missing_values_and_the_text_null_come_back(project):
     whole(
         project,
@@ -415,6 +434,18 @@ def test_two_assets_cannot_share_a_prefix(project):
     result = project.get()
     assert result.status == "failed"
     assert "belongs to the asset pipeline.py:" in result.error.message
+
+
+@pytest.mark.parametrize("path", ["out/sub/", "out/sub/deep/"])
+def test_a_prefix_inside_of_another_is_refused(project, path):
+    whole(project)
+    project.ran()
+    with (project.root / "pipeline.py").open("a") as file:
+        file.write(f'\n@asset\n@sink("{path}")\ndef other():\n    return pl.DataFrame({{"v": [1]}})\n')
+    result = project.get()
+    assert result.status == "failed"
+    assert f"the dataset prefix {path} is inside of {project.root}/out" in result.error.message
+    assert files(project.root / "out") == ["_barca_sink.json", "part-0.parquet"]
 
 
 def test_a_damaged_marker_is_refused(project):

@@ -410,6 +410,26 @@ def test_new_columns_are_missing_in_older_rows(drifting):
     assert found.select("k", "c", "d").rows() == [("a", 1, None), ("b", 7, "new")]
 
 
+@pytest.mark.parametrize("value", ["dt.datetime(2026, 1, 1)", "[{'a': dt.datetime(2026, 1, 1)}]"])
+@pytest.mark.parametrize("partition", [None, {"k": ["b"]}])
+def test_times_without_zones_may_come_to_a_table_that_had_none(project, value, partition):
+    each(project, '["a", "b"]', 'pl.DataFrame({"v": [k]})')
+    project.ran()
+    each(project, '["a", "b"]', f'pl.DataFrame({{"v": [k], "at": [{value}]}})')
+    project.edit("pipeline.py", "import polars as pl", "import datetime as dt, polars as pl")
+    project.ran(partition=partition)
+    for found in (
+        pl.read_delta(str(project.root / "table")),
+        pl.from_arrow(table(project, "table").to_pyarrow_table()),
+    ):
+        assert found.sort("k").select(pl.col("at").is_null()).to_series().to_list() == [
+            bool(partition),
+            False,
+        ]
+    project.ran(refresh=["scored"])
+    assert [row[:2] for row in rows(project, "table")] == [("a", "a"), ("b", "b")]
+
+
 def test_missing_values_only_take_the_type_that_the_table_has(drifting):
     drift(drifting, "pl.Series([None])")
     drifting.ran()

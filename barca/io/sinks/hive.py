@@ -78,9 +78,6 @@ def texts(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     return frame.select(forms)
 
 
-def merges_missing(values: pl.DataFrame) -> str | None:
-    """The first text column in which empty texts and missing values would share a directory, or `None`."""
-    for column in values.get_columns():
-        if column.null_count() and (column == "").any():
-            return column.name
-    return None
+def merges_missing(values: pl.DataFrame) -> list[str]:
+    """The columns in which empty texts and missing values would share a directory."""
+    return [column.name for column in values.get_columns() if column.null_count() and (column == "").any()]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _OWNER: Final = "owner"
 _DIRECTORY: Final = "directory"
+_VALUE: Final = "value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,17 +118,18 @@ def _directories(values: pl.DataFrame, owner: pl.Series) -> tuple[pl.DataFrame, 
 
 
 def _merging(values: pl.DataFrame, owner: pl.Series) -> dict[int, Exception]:
-    """The keys with both empty texts and missing values, which would be read back as one."""
-    column = merges_missing(values)
-    if column is None:
-        return {}
-    both = (
-        pl.DataFrame([owner, values.get_column(column)])
-        .group_by(_OWNER)
-        .agg((pl.col(column) == "").any() & pl.col(column).is_null().any())
-        .filter(pl.col(column))
-    )
-    error = Unnameable(
-        f"`{column}` holds empty texts and missing values, which would be read back as one value"
-    )
-    return dict.fromkeys(both.get_column(_OWNER).to_list(), error)
+    """The keys with both empty texts and missing values in a column, which would be read back as one."""
+    failures: dict[int, Exception] = {}
+    value = pl.col(_VALUE)
+    for name in merges_missing(values):
+        both = (
+            pl.DataFrame([owner, values.get_column(name).alias(_VALUE)])
+            .group_by(_OWNER)
+            .agg((value == "").any() & value.is_null().any())
+            .filter(value)
+        )
+        error = Unnameable(
+            f"`{name}` holds empty texts and missing values, which would be read back as one value"
+        )
+        failures |= dict.fromkeys(both.get_column(_OWNER).to_list(), error)
+    return failures

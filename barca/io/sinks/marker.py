@@ -57,6 +57,7 @@ def claim(target: Target, depot: Depot) -> Marker | None:
     own = Marker.of(target)
     found = _read(target, depot)
     if found is None and depot.is_vacant():
+        _refuse_nested(target)
         depot.write(MARKER, own.content())
         return None
     if found is None:  # or another worker has begun to write since: the marker comes before the files
@@ -76,6 +77,18 @@ def claim(target: Target, depot: Depot) -> Marker | None:
     if found.format != "delta" and own.format == "delta":
         raise Refused(f"{target.path} is a dataset; point the sink at a new prefix, or empty the old one")
     return found
+
+
+def _refuse_nested(target: Target) -> None:
+    """Refuse a prefix inside of another one, which would be deleted when that is replaced."""
+    if target.uri is not None:
+        return
+    for above in target.local_path.parents:
+        if (above / MARKER).is_file():
+            raise Refused(
+                f"the {target.kind} prefix {target.path} is inside of {above}, which is a sink of its own; "
+                "point the sink elsewhere"
+            )
 
 
 def _read(target: Target, depot: Depot) -> Marker | None:

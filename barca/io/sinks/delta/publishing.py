@@ -130,6 +130,8 @@ class _Attempt:
             self._table.create(schema, self._writer.files)
             return conversion.notes
         changed = list(schema.items()) != list(self._snapshot.schema.items())
+        if changed:
+            self._snapshot.allow(schema)
         touched = [] if self._change.whole else self._touched(everything=changed)
         for file in touched:
             self._keep(file, self._snapshot.schema, schema)

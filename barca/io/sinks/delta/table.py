@@ -174,6 +174,36 @@ class Snapshot:
             found.append(DataFile(unquote(row["path"]), row["size_bytes"], partition, bounds=bounds))
         return found
 
+    def allow(self, schema: Mapping[str, pl.DataType]) -> None:
+        """Have the table's protocol know the types of a schema, by a commit of its own where it does not.
+
+        Without it, a table gets times without zones that no reader opens again: delta-rs sees to it where
+        a table is made, and not where a commit changes its schema.
+
+        Raises:
+            Outrun: Another process committed since.
+        """
+        from deltalake import TableFeatures
+        from deltalake.exceptions import DeltaError
+
+        known = self.handle.protocol().writer_features or []
+        if "timestampNtz" in known or '"timestamp_ntz"' not in schema_json(schema):
+            return
+        try:
+            with no_panics():
+                self.handle.alter.add_feature(
+                    TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True
+                )
+        except DeltaError as error:
+            newest = self._table.open()
+            if newest is not None and newest.version != self.version:
+                raise Outrun from error
+            raise
+        self._table.flush(self.version + 1)
+        if self.handle.version() != self.version + 1:
+            raise Outrun
+        self.version += 1
+
     def commit(
         self,
         schema: Mapping[str, pl.DataType],
