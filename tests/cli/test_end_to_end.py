@@ -312,7 +312,7 @@ def test_the_examples_of_the_manual_load(shop):
         for number, code in enumerate(re.findall(r"```python\n(.*?)```", topic.read_text(), re.DOTALL)):
             shop.write(f"{topic.stem.replace('-', '_')}_{number}.py", code)
     listed = shop.cli_json("list")
-    assert listed["load_errors"] == [] and listed["total"] == 12
+    assert listed["load_errors"] == [] and listed["total"] == 14
     result = shop.cli_json("get", "-o", "value")
     assert result["targets"]["labelled"]["retailer=r1"] == "R1"
 
