@@ -15,7 +15,7 @@ from barca.cli.arguments import (
     several_of,
     split_positionals,
 )
-from barca.cli.notes import note_selection, note_skipped, note_unlisted
+from barca.cli.notes import note_failed, note_selection, note_skipped, note_unlisted
 from barca.cli.output import (
     Mode,
     choose_mode,
@@ -203,6 +203,7 @@ def _compute(verb: Literal["get", "run"], request: Request) -> int:
     _emit_result(request, document, result, project.root)
     note_selection(document)
     note_unlisted(document)
+    note_failed(document)
     note_skipped(document)
     if result.status == "success":
         return 0

@@ -95,7 +95,11 @@ def stats(
     ],
     target_seconds: Annotated[
         str | None,
-        typer.Option("--target-seconds", metavar="S", help="What a call shall take at most (default: 30)."),
+        typer.Option(
+            "--target-seconds",
+            metavar="S",
+            help="At most so much a call (default: the node's, or 30).",
+        ),
     ] = None,
     max_memory: Annotated[
         str | None,

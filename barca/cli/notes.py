@@ -39,3 +39,13 @@ def note_skipped(document: Mapping[str, Any]) -> None:
     """Say on stderr how many keys and whole nodes did not run because something they read has no result."""
     if skipped := document.get("steps_skipped"):
         write(sys.stderr, f"note: {plural(skipped, 'downstream step')} skipped\n")
+
+
+def note_failed(document: Mapping[str, Any]) -> None:
+    """Say on stderr how many keys failed of nodes whose failures were told in part only."""
+    from barca.exec.journal import SHOWN_FAILURES
+
+    for step in document.get("steps") or ():
+        failed = (step.get("partitions") or {}).get("failed") or 0
+        if failed > SHOWN_FAILURES:
+            write(sys.stderr, f"note: {plural(failed, 'key')} of {safe(step['id'])} failed\n")

@@ -19,7 +19,6 @@ from barca.io.notes import Notes
 from barca.io.runs import read_markers
 from barca.io.storage import FilePackStore
 from barca.io.values import read_values
-from barca.partitions import batches_auto
 from barca.project.forecast import Forecast
 from barca.project.opening import Opening, ids_of
 from barca.project.past import find_run, history, log_lines, run_details, runs_table, step_of
@@ -248,7 +247,7 @@ class Project:
 
         Args:
             target: The node.
-            **limits: `target_seconds` and `max_memory`, as of `batches_auto`.
+            **limits: `target_seconds` and `max_memory`, instead of the node's own or those of `batches_auto`.
 
         Raises:
             UsageError: The node does not exist, or a limit is none.
@@ -257,7 +256,7 @@ class Project:
 
         (node_id,) = _only_one(find_targets(self.graph, ids_of(self.graph), as_list(target)), "stats")
         limit = self._opening.memory_limit
-        return node_stats(self._reader(), self.graph.nodes[node_id], batches_auto(**limits), limit)
+        return node_stats(self._reader(), self.graph.nodes[node_id], limits, limit)
 
     def logs(
         self, run_id: str | None = None, *, step: str | None = None, stream: str | None = None

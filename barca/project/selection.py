@@ -71,7 +71,7 @@ def _check_dimension(plan: Plan, name: str, values: Sequence[str]) -> None:
             code="unknown_dimension",
             remediation=did_you_mean(name, sorted(valid)),
         )
-    origins = {_origin(plan, node_id) for node_id in nodes}
+    origins = dict.fromkeys(_origin(plan, node_id) for node_id in nodes)
     declared = [_keys_of(plan, origin, name) for origin in origins]
     wrong = set(values)
     for keys in declared:
@@ -80,7 +80,7 @@ def _check_dimension(plan: Plan, name: str, values: Sequence[str]) -> None:
         wrong.difference_update(keys)
     if wrong:
         first = next(value for value in values if value in wrong)
-        sample = [key for keys in declared if keys for key in keys]
+        sample = list(dict.fromkeys(key for keys in declared if keys for key in keys))
         raise SelectionError(
             f"`{first}` is not a key of `{name}`",
             code="unknown_key",

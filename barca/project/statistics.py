@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from barca.model import BatchesAuto
+from barca.partitions import batches_auto
 from barca.plan.batching import grouping_text
 from barca.plan.sizing import Sizing, next_size
 from barca.schemas import CALL, ELAPSED_SECONDS, MAX_RSS_BYTES, NODE, STATUS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from barca._typing import NodeId
     from barca.graph import Node
-    from barca.model import BatchesAuto
     from barca.plan.sizing import Sample
     from barca.ports import LedgerReader
 
@@ -43,16 +44,18 @@ def samples_of(reader: LedgerReader, nodes: Sequence[NodeId]) -> dict[NodeId, tu
 
 
 def node_stats(
-    reader: LedgerReader, node: Node, spec: BatchesAuto, memory_limit: int | None
+    reader: LedgerReader, node: Node, limits: Mapping[str, Any], memory_limit: int | None
 ) -> dict[str, Any]:
     """The `stats` object of a node: its calls by size, and the `batch=` that they suggest.
 
     Args:
         reader: The ledger.
         node: The node.
-        spec: The limits that the suggestion keeps.
-        memory_limit: Bytes of a call where `spec` names none.
+        limits: `target_seconds` and `max_memory` that the suggestion keeps; one not named is as the
+            node's own `batches_auto(...)` has it, else as `batches_auto()` has it.
+        memory_limit: Bytes of a call where no `max_memory` is named.
     """
+    spec = _limits(node, limits)
     calls = (
         reader.scan("calls")
         .filter((pl.col(NODE) == node.id) & (pl.col(_KEYS) > 0))
@@ -73,6 +76,14 @@ def node_stats(
         size = next_size(Sizing(spec=spec, samples=samples, memory_limit=memory_limit))
         answer["suggested"] = {"batch": size.keys, "why": size.why}
     return answer
+
+
+def _limits(node: Node, limits: Mapping[str, Any]) -> BatchesAuto:
+    """The limits that are named, and the node's own for the others."""
+    own = node.definition.batch
+    if not isinstance(own, BatchesAuto):
+        return batches_auto(**limits)
+    return batches_auto(**{"target_seconds": own.target_seconds, "max_memory": own.max_memory, **limits})
 
 
 def _by_size(calls: pl.DataFrame) -> pl.DataFrame:

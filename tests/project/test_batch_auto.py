@@ -100,6 +100,14 @@ def test_stats_tell_calls_by_size_and_suggest_a_batch(project, monkeypatch):
     assert barca.stats("a", "pipeline.py") == stats
 
 
+def test_stats_suggest_within_the_limits_that_the_node_declares(project):
+    project.write("pipeline.py", PIPELINE)
+    project.get("careful", batch=100)
+    assert project.open().stats("careful")["suggested"]["batch"] == 1, "its target_seconds= is 1e-6"
+    assert project.open().stats("careful", target_seconds=3600)["suggested"]["batch"] > 1
+    assert project.open().stats("careful", max_memory="1KB")["suggested"]["batch"] == 1
+
+
 def test_stats_on_the_command_line(project):
     project.write("pipeline.py", PIPELINE)
     project.get("a", batch=100)

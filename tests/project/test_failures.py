@@ -275,3 +275,25 @@ def test_what_was_skipped_serves_nothing_of_an_earlier_run(project):
         assert (failed["steps_executed"], failed["steps_cached"]) == (1, 0)
         run = project.open().history()["runs"][0]
         assert (run["status"], run["steps_executed"], run["steps_cached"]) == ("failed", 1, 0)
+
+
+def test_the_command_line_counts_failed_keys_that_it_does_not_tell_one_by_one(project):
+    project.write(
+        "many.py",
+        """
+        from barca import Failed, asset, partitions
+
+        @asset(partitions={"k": partitions([str(n) for n in range(1_200)])}, batch="all")
+        def few(k: list[str]) -> dict:
+            return {key: Failed("no") if int(key) < 5 else key for key in k}
+
+        @asset(partitions={"k": partitions([str(n) for n in range(1_200)])}, batch="all")
+        def many(k: list[str]) -> dict:
+            return {key: Failed("no") for key in k}
+        """,
+    )
+    done = project.cli("get", "few,many", "many.py", "--json")
+    assert done.returncode == 1
+    assert done.stderr.count("failed many.py:many[") == 5
+    assert "note: 1,200 keys of many.py:many failed\n" in done.stderr
+    assert "keys of many.py:few" not in done.stderr

@@ -324,3 +324,23 @@ def test_p7_a_selection_builds_only_its_keys(project):
     assert plan.to_dict()["summary"]["will_run"] == 30
     result = project.get("c", partition={"k": chosen})
     assert result.value == {f"k={key}": key for key in chosen}
+
+
+def test_a_key_that_several_nodes_declare_is_named_once_among_the_valid_ones(project):
+    project.write(
+        "twice.py",
+        """
+        from barca import asset, partitions
+
+        @asset(partitions={"k": partitions(["x", "y"])})
+        def first(k: str) -> str:
+            return k
+
+        @asset(inputs={"first": first}, partitions={"k": partitions(["x", "y"])})
+        def second(k: str, first: str) -> str:
+            return first
+        """,
+    )
+    done = project.cli("get", "second", "twice.py", "--partition", "k=nope")
+    assert done.returncode == 2
+    assert json.loads(done.stderr)["remediation"] == "valid: `x`, `y`"
