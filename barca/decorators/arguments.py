@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import posixpath
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -125,13 +126,13 @@ def check_sinks(definition: Definition[..., Any], here: Place) -> None:
     Raises:
         DefinitionError: Two have one path, or one is partitioned by a dimension.
     """
-    paths = [spec.path.rstrip("/") for spec in definition.sinks]
+    paths = [_place(spec.path) for spec in definition.sinks]
     for spec in definition.sinks:
         repeated = [name for name in spec.partition_by if name in definition.partitions]
         if repeated:
             problem = f"cannot be partitioned by `{repeated[0]}`, which is a dimension of the asset"
             fix = "leave it out: a dataset has a level for each dimension anyway"
-        elif paths.count(spec.path.rstrip("/")) > 1:
+        elif paths.count(_place(spec.path)) > 1:
             problem, fix = "stands there twice", "give each sink a path of its own"
         else:
             continue
@@ -143,6 +144,11 @@ def check_sinks(definition: Definition[..., Any], here: Place) -> None:
             file=here.file,
             line=here.line,
         )
+
+
+def _place(path: str) -> str:
+    """What the paths of two sinks have in common when they lead to one place."""
+    return path.rstrip("/") if "://" in path else posixpath.normpath(path)
 
 
 class _Unfit(Exception):

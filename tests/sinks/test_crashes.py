@@ -143,6 +143,25 @@ def test_s2_a_killed_writer_leaves_the_old_or_the_new_rows(versioned, moment):
     assert not leftovers(versioned.root)
 
 
+@pytest.mark.parametrize("moment", ["while it writes", "before it is put in place"])
+def test_a_killed_writer_of_a_file_leaves_the_old_one(project, moment):
+    project.write("pipeline.py", PIPELINE.replace('"out/", rows_per_file=1', '"out.csv"'))
+    run(project, "", "one")
+    patch = {
+        "while it writes": AT[moment].replace("dataset", "files") if moment in AT else "",
+        "before it is put in place": "import barca.io.sinks.local as m; "
+        "m.LocalDepot.install_file = lambda *arguments: {KILL}",
+    }[moment]
+    assert run(project, patch, "two", check=False) == -signal.SIGKILL
+    assert leftovers(project.root)
+    for key in "ab":
+        assert set(pl.read_csv(project.root / f"out_k_{key}.csv")["version"]) == {"one"}
+    run(project, "", "three")
+    for key in "ab":
+        assert set(pl.read_csv(project.root / f"out_k_{key}.csv")["version"]) == {"three"}
+    assert not leftovers(project.root)
+
+
 @pytest.mark.slow
 def test_s2_kills_at_any_time(versioned):
     chance = random.Random(7)

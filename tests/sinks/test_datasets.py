@@ -436,15 +436,15 @@ def test_two_assets_cannot_share_a_prefix(project):
     assert "belongs to the asset pipeline.py:" in result.error.message
 
 
-@pytest.mark.parametrize("path", ["out/sub/", "out/sub/deep/"])
-def test_a_prefix_inside_of_another_is_refused(project, path):
+@pytest.mark.parametrize("path", ["out/sub/", "out/sub/deep/", "out/file.csv"])
+def test_a_sink_inside_of_another_is_refused(project, path):
     whole(project)
     project.ran()
     with (project.root / "pipeline.py").open("a") as file:
         file.write(f'\n@asset\n@sink("{path}")\ndef other():\n    return pl.DataFrame({{"v": [1]}})\n')
     result = project.get()
     assert result.status == "failed"
-    assert f"the dataset prefix {path} is inside of {project.root}/out" in result.error.message
+    assert f"{path} is inside of {project.root}/out" in result.error.message
     assert files(project.root / "out") == ["_barca_sink.json", "part-0.parquet"]
 
 

@@ -123,11 +123,22 @@ def test_options_of_other_kinds_of_sinks_are_refused():
     assert '"delta"' in refused(lambda: sink("out/", format="iceberg")).message
 
 
-def test_sinks_of_an_asset_have_paths_of_their_own():
-    def one():
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("a.csv", "a.csv"), ("a.csv", "./a.csv"), ("out/", "x/../out//"), ("s3://b/a/", "s3://b/a")],
+)
+def test_sinks_of_an_asset_have_paths_of_their_own(one, other):
+    def function():
         return 1
 
-    assert "stands there twice" in refused(lambda: asset(sink("a.csv")(sink("a.csv")(one)))).message
+    assert "stands there twice" in refused(lambda: asset(sink(one)(sink(other)(function)))).message
+
+
+def test_objects_may_have_names_that_only_differ_in_dots():
+    def function():
+        return 1
+
+    asset(sink("s3://b/a.csv")(sink("s3://b/./a.csv")(sink("b/a.csv")(function))))
 
 
 def test_a_dimension_is_no_column_to_partition_by():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -497,6 +499,27 @@ def test_small_files_are_merged_and_old_ones_deleted(project, monkeypatch):
     set_versions(project, a=1, b=1, c=1, d=3)
     project.ran()
     assert rows(project) == scored(a=1, b=1, c=1, d=3)
+
+
+def test_files_that_left_long_ago_are_deleted_and_others_are_not(project, monkeypatch):
+    project.write("pipeline.py", BY_SENSOR.format(options=", vacuum_hours=1"))
+    monkeypatch.setattr("barca.io.sinks.delta.upkeep.VACUUM_EVERY", 3)
+    root = project.root / "exports/scored"
+
+    def run(count: int, hours_ago: float) -> str:
+        with monkeypatch.context() as patch:
+            then = time.time_ns() - int(hours_ago * 3600e9)
+            patch.setattr("barca.io.sinks.delta.table.time", SimpleNamespace(time_ns=lambda: then))
+            set_versions(project, a=count, b=1)
+            project.ran()
+        [uri] = table(project).file_uris()
+        os.utime(root / Path(uri).name, ns=(then, then))
+        return Path(uri).name
+
+    written = [run(1, 5), run(2, 4), run(3, 3), run(4, 0)]
+    assert {path.name for path in root.glob("*.parquet")} == set(written[2:])
+    assert rows(project) == scored(a=4, b=1)
+    assert rows(project, version=2) == scored(a=3, b=1)
 
 
 def test_options_of_upkeep_are_in_no_hash(sensed):

@@ -57,7 +57,7 @@ def claim(target: Target, depot: Depot) -> Marker | None:
     own = Marker.of(target)
     found = _read(target, depot)
     if found is None and depot.is_vacant():
-        _refuse_nested(target)
+        refuse_nested(target)
         depot.write(MARKER, own.content())
         return None
     if found is None:  # or another worker has begun to write since: the marker comes before the files
@@ -79,15 +79,19 @@ def claim(target: Target, depot: Depot) -> Marker | None:
     return found
 
 
-def _refuse_nested(target: Target) -> None:
-    """Refuse a prefix inside of another one, which would be deleted when that is replaced."""
+def refuse_nested(target: Target) -> None:
+    """Refuse a sink inside of another one's prefix, which would be deleted when that is replaced.
+
+    Raises:
+        Refused: It is inside of one.
+    """
     if target.uri is not None:
         return
     for above in target.local_path.parents:
         if (above / MARKER).is_file():
             raise Refused(
-                f"the {target.kind} prefix {target.path} is inside of {above}, which is a sink of its own; "
-                "point the sink elsewhere"
+                f"the {target.kind} {'' if target.kind == 'file' else 'prefix '}{target.path} is inside of "
+                f"{above}, which is a sink of its own; point the sink elsewhere"
             )
 
 

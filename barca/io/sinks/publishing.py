@@ -11,7 +11,7 @@ from barca.io.sinks.contents import read_contents
 from barca.io.sinks.dataset import DatasetSink
 from barca.io.sinks.depots import depot_of
 from barca.io.sinks.files import FileSink
-from barca.io.sinks.marker import Refused, claim
+from barca.io.sinks.marker import Refused, claim, refuse_nested
 from barca.io.sinks.targets import described
 from barca.schemas import KEY, PUBLISHED, RUN_HASH, SINK, empty
 
@@ -93,6 +93,7 @@ def _publish(
         claim(target, depot)
         sink: FileSink | DatasetSink = DatasetSink(target, depot)
     else:
+        refuse_nested(target)
         sink = FileSink(target, depot, annotation)
     with depot.staging() as staging:
         for contents in read_contents(store, fragments, annotation, target.dimensions):
