@@ -43,6 +43,21 @@ def listed(result):
     return result["final_output"]["_barca_partitions"]
 
 
+def test_a_task_that_has_run_for_many_keys_gives_them_all(project):
+    project.write(
+        "pipeline.py",
+        """
+        from barca import partitions, task
+
+        @task(partitions={"k": partitions([str(number) for number in range(1_001)])}, batch="all")
+        def sent(k: list[str]) -> dict:
+            return dict.fromkeys(k, "sent")
+        """,
+    )
+    result = project.open().run("sent")
+    assert result.value == {f"k={number}": "sent" for number in range(1_001)}
+
+
 def test_outputs_are_those_computed(many):
     cold = listed(many.get("scored").to_dict())
     assert (cold["keys"], cold["computed"], cold["cached"], cold["truncated"]) == (1_200, 1_200, 0, True)
