@@ -188,7 +188,7 @@ class _Call:
                 elapsed.append(seconds)
             self._store_values(values)
         except BaseException:
-            self._begun, self._elapsed = [], 0.0
+            self._begun, self._elapsed = list[str](), 0.0
 
     def result(self, elapsed_seconds: float) -> WorkResult:
         """The outcome of every key that was begun and was not told before."""

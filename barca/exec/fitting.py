@@ -37,7 +37,7 @@ class Telling:
 def of_parameter(error: InputError, work: Work, binding: InputBinding, annotation: Any) -> InputError:
     """The error, said for the parameter concerned."""
     annotated = "" if annotation is None else f", annotated `{_written(annotation)}`,"
-    fields = {**error.fields(), "node": work.node}
+    fields: dict[str, Any] = {**error.fields(), "node": work.node}
     message = f"the parameter `{binding.parameter}` of `{work.node}`{annotated} cannot be given: "
     return InputError(message + error.message, **fields)
 

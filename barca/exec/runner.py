@@ -198,13 +198,16 @@ class Runner:
             return False
         return self._weight == 0 or self._weight + weight <= self._ports.capacity
 
+    def _held(self, node_id: NodeId) -> pl.DataFrame:
+        return self._queues[node_id].fragments()
+
     def _submit(self, queue: NodeQueue, ready: Ready, weight: int) -> None:
         work = self._ports.make_work(
             id=f"{'b' if queue.batched else 'w'}{next(self._numbers)}",
             plan=queue.plan,
             ready=ready,
             budget_seconds=None if queue.batched else BUDGET_SECONDS,
-            held=lambda source: self._queues[source].fragments(),
+            held=self._held,
         )
         queue.in_flight += 1
         self._weight += weight

@@ -158,10 +158,10 @@ def _aligned(older: pl.DataFrame, newer: pl.DataFrame) -> tuple[pl.DataFrame, pl
         )
     except pl.exceptions.PolarsError:
         mixed = [name for name in newer.columns if newer.schema[name] != older.schema[name]]
-        return tuple(
-            frame.with_columns(pl.col(mixed).cast(pl.String, strict=False)) for frame in (older, newer)
-        )  # type: ignore[return-value]
-    return tuple(both.filter(pl.col(_COUNT) == side).drop(_COUNT) for side in (0, 1))  # type: ignore[return-value]
+        as_text = pl.col(mixed).cast(pl.String, strict=False)
+        return older.with_columns(as_text), newer.with_columns(as_text)
+    first = pl.col(_COUNT) == 0
+    return both.filter(first).drop(_COUNT), both.filter(~first).drop(_COUNT)
 
 
 def _by_whole_rows(older: pl.DataFrame, newer: pl.DataFrame, columns: dict[str, str]) -> Difference:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def env_fields(env: Mapping[str, str | None]) -> list[tuple[str, str]]:
     """Tagged fields of declared environment variables."""
-    fields = []
+    fields: list[tuple[str, str]] = []
     for name in sorted(env):
         value = env[name]
         fields += [("e", name), ("u", "") if value is None else ("v", value)]

@@ -83,7 +83,8 @@ def _limits(node: Node, limits: Mapping[str, Any]) -> BatchesAuto:
     own = node.definition.batch
     if not isinstance(own, BatchesAuto):
         return batches_auto(**limits)
-    return batches_auto(**{"target_seconds": own.target_seconds, "max_memory": own.max_memory, **limits})
+    declared: dict[str, Any] = {"target_seconds": own.target_seconds, "max_memory": own.max_memory}
+    return batches_auto(**{**declared, **limits})
 
 
 def _by_size(calls: pl.DataFrame) -> pl.DataFrame:
