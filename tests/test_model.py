@@ -9,7 +9,7 @@ import traceback
 import pytest
 
 from barca import asset
-from barca.model import Deferred, SinkSpec, with_sinks
+from barca.model import Deferred
 
 
 def doubled(x: int = 1) -> int:
@@ -43,13 +43,6 @@ def test_definitions_are_frozen_and_compare_by_identity():
 def test_definitions_copy_and_pickle():
     for twin in (pickle.loads(pickle.dumps(definition)), copy.copy(definition)):
         assert (twin(3), twin.name, twin.__name__) == (6, "renamed", "doubled")
-
-
-def test_with_sinks_copies():
-    sunk = with_sinks(with_sinks(definition, [SinkSpec("b")]), [SinkSpec("a")])
-    assert [spec.path for spec in sunk.sinks] == ["a", "b"]
-    assert definition.sinks == ()
-    assert sunk(2) == 4
 
 
 def test_deferred_evaluates_once():

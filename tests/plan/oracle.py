@@ -135,7 +135,7 @@ class _Run:
             own = [("b", FORMAT_VERSION), ("d", self.world.code[name]), ("k", key), *env]
             run_hash = hash_fields([*own, *(one for part in parts for one in part or [])])
             self.hashes[place] = run_hash
-            if told.kind == "asset" and (named or self._cascades(told, key)):
+            if told.kind != "task" and (named or self._cascades(told, key)):
                 self.reached.add(place)
             result = (*place, run_hash)
             if (

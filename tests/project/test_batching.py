@@ -484,7 +484,7 @@ def test_b6_workers_and_threads_change_nothing(make_project, workers, threads):
         write(project, form)
         versions(project, {f"r{number:04d}": "v1" for number in range(5000)})
         project.write("barca.toml", f"[execution]\npool_size = {workers}\n")
-        done = project.cli("get", "scored", "--json", env={"POLARS_MAX_THREADS": threads})
+        done = project.cli("get", "scored", "--json", env={"POLARS_MAX_THREADS": threads}, timeout=600)
         assert done.returncode == 0, done.stderr
         found.append(results(project))
     assert len(found[0]) == 10_000
