@@ -6,14 +6,13 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
 
 ROOT = Path(__file__).parents[2]
 TEXT = {".py", ".md", ".toml", ".ipynb", ".yml", ".yaml", ".txt", ".sh", ""}
 
 
 def tracked() -> list[Path]:
-    """Files of the checkout that git would keep; every text file where there is no git."""
+    """Text files of the checkout that git would keep; where there is no git, those below its directories."""
     try:
         listed = subprocess.run(
             ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
@@ -21,10 +20,12 @@ def tracked() -> list[Path]:
             capture_output=True,
             text=True,
             check=True,
-        )
+        ).stdout
+        paths = [ROOT / name for name in listed.splitlines()]
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip("not a git checkout")
-    paths = [ROOT / name for name in listed.stdout.splitlines()]
+        places = ("barca", "tests", "docs", "examples", "benchmarks")
+        paths = [*ROOT.glob("*.*"), *(path for name in places for path in (ROOT / name).rglob("*"))]
+        paths = [path for path in paths if "__pycache__" not in path.parts]
     return [path for path in paths if path.suffix in TEXT and path.is_file()]
 
 
