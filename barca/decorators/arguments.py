@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from barca._typing import Engine, Serializer
+from barca.decorators.places import is_nowhere, uri_of
 from barca.errors import DefinitionError, did_you_mean
 from barca.model import (
     Always,
@@ -80,7 +81,8 @@ def check_sink(path: tuple[Any, ...], arguments: Mapping[str, Any], here: Place)
     for argument in arguments:
         if argument not in _SINK_CHECKS:
             raise unknown_argument("sink", None, argument, _SINK_CHECKS, here)
-    if len(path) != 1 or not isinstance(path[0], str) or not path[0].strip() or "\0" in path[0]:
+    one = path[0] if len(path) == 1 and isinstance(path[0], str) and "\0" not in path[0] else ""
+    if not one.strip():
         given = ", ".join(repr(part) for part in path) or "none"
         raise DefinitionError(
             f"@sink takes exactly one path, by position; given: {given}",
@@ -89,12 +91,20 @@ def check_sink(path: tuple[Any, ...], arguments: Mapping[str, Any], here: Place)
             file=here.file,
             line=here.line,
         )
+    if is_nowhere(one):
+        raise DefinitionError(
+            f'@sink("{one}") names no file or directory of its own',
+            code="argument_value",
+            remediation='write a name: @sink("exports/orders.parquet"), @sink("exports/orders/")',
+            file=here.file,
+            line=here.line,
+        )
     try:
-        spec = SinkSpec(path[0], **{name: _SINK_CHECKS[name](value) for name, value in arguments.items()})
+        spec = SinkSpec(one, **{name: _SINK_CHECKS[name](value) for name, value in arguments.items()})
         _check_combination(spec)
     except _Unfit as unfit:
         raise DefinitionError(
-            f'@sink("{path[0]}") takes {unfit.expected}, not {unfit.given}',
+            f'@sink("{one}") takes {unfit.expected}, not {unfit.given}',
             code="argument_value",
             remediation=unfit.remediation,
             file=here.file,
@@ -126,13 +136,13 @@ def check_sinks(definition: Definition[..., Any], here: Place) -> None:
     Raises:
         DefinitionError: Two have one path, or one is partitioned by a dimension.
     """
-    paths = [_place(spec.path) for spec in definition.sinks]
-    for spec in definition.sinks:
+    paths = [uri_of(spec.path) or posixpath.normpath(spec.path) for spec in definition.sinks]
+    for spec, path in zip(definition.sinks, paths, strict=True):
         repeated = [name for name in spec.partition_by if name in definition.partitions]
         if repeated:
             problem = f"cannot be partitioned by `{repeated[0]}`, which is a dimension of the asset"
             fix = "leave it out: a dataset has a level for each dimension anyway"
-        elif paths.count(_place(spec.path)) > 1:
+        elif paths.count(path) > 1:
             problem, fix = "stands there twice", "give each sink a path of its own"
         else:
             continue
@@ -144,11 +154,6 @@ def check_sinks(definition: Definition[..., Any], here: Place) -> None:
             file=here.file,
             line=here.line,
         )
-
-
-def _place(path: str) -> str:
-    """What the paths of two sinks have in common when they lead to one place."""
-    return path.rstrip("/") if "://" in path else posixpath.normpath(path)
 
 
 class _Unfit(Exception):

@@ -20,6 +20,7 @@ from barca.discovery.nodes import (
     sources,
 )
 from barca.discovery.refs import function_ref, load_function
+from barca.discovery.sinks import check_places
 from barca.graph import BrokenFile, Graph, build_graph, short_name
 from barca.model import Collect, Definition, PartitionsFrom
 from barca.records import replace
@@ -55,7 +56,7 @@ def discover(root: Path, files: Sequence[Path | str] = ()) -> Graph:
     reader = _Reader(importer, named=bool(files))
     for file in find_files(root, files):
         reader.read(file)
-    return build_graph(reader.definitions(), reader.broken)
+    return check_places(build_graph(reader.definitions(), reader.broken), root)
 
 
 def graph_of(targets: Sequence[Definition[..., Any]], root: Path) -> Graph:
@@ -73,7 +74,7 @@ def graph_of(targets: Sequence[Definition[..., Any]], root: Path) -> Graph:
     """
     root = root.resolve()
     refuse_nested()
-    return build_graph(_Cone(root).walk(targets))
+    return check_places(build_graph(_Cone(root).walk(targets)), root)
 
 
 class _Reader:

@@ -427,22 +427,33 @@ def test_a_prefix_with_files_of_others_is_refused(project):
     assert "part-0.parquet" in files(project.root / "out")
 
 
+OTHER = """
+    import polars as pl
+    from barca import asset, sink
+
+    @asset
+    @sink("{path}")
+    def other():
+        return pl.DataFrame({{"v": [1]}})
+"""
+
+
 def test_two_assets_cannot_share_a_prefix(project):
     keyed(project, '["a"]')
-    with (project.root / "pipeline.py").open("a") as file:
-        file.write('\n@asset\n@sink("out/")\ndef other():\n    return pl.DataFrame({"v": [1]})\n')
-    result = project.get()
+    project.ran()
+    project.write("other.py", OTHER.format(path="out/"))
+    result = project.open("other.py").get()  # one file, so that the other one's sinks are not known
     assert result.status == "failed"
     assert "belongs to the asset pipeline.py:" in result.error.message
+    assert files(project.root / "out") == ["_barca_sink.json", "k=a/part-0.parquet"]
 
 
 @pytest.mark.parametrize("path", ["out/sub/", "out/sub/deep/", "out/file.csv"])
 def test_a_sink_inside_of_another_is_refused(project, path):
     whole(project)
     project.ran()
-    with (project.root / "pipeline.py").open("a") as file:
-        file.write(f'\n@asset\n@sink("{path}")\ndef other():\n    return pl.DataFrame({{"v": [1]}})\n')
-    result = project.get()
+    project.write("other.py", OTHER.format(path=path))
+    result = project.open("other.py").get()
     assert result.status == "failed"
     assert f"{path} is inside of {project.root}/out" in result.error.message
     assert files(project.root / "out") == ["_barca_sink.json", "part-0.parquet"]

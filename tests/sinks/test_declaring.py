@@ -57,6 +57,18 @@ def test_a_path_that_is_no_literal_is_an_error_when_the_file_is_read(project, ar
         '"out.txt", serialiser="json"',
         '"out.txt", compression="zstd"',
         '""',
+        '" "',
+        '"."',
+        '"/"',
+        '"./"',
+        '"out/.."',
+        '"../"',
+        '"~"',
+        '"~/"',
+        '"file:///"',
+        '"s3://"',
+        '"s3:///x"',
+        '"s3://bucket"',
         "3",
     ],
 )
@@ -132,6 +144,97 @@ def test_sinks_of_an_asset_have_paths_of_their_own(one, other):
         return 1
 
     assert "stands there twice" in refused(lambda: asset(sink(one)(sink(other)(function)))).message
+
+
+TWO = """
+    from barca import asset, sink
+
+    @asset
+    @sink("{one}"{first})
+    def one() -> dict:
+        return {{}}
+
+    @asset
+    @sink("{other}"{second})
+    def other() -> dict:
+        return {{}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("a.csv", "./b/../a.csv"),
+        ("a.csv", "{root}/a.csv"),
+        ("a.csv", "file://{root}/a.csv"),
+        ("a.csv", "link/a.csv"),
+        ("out/", "out"),
+        ("s3://b/a/", "s3a://b/a"),
+    ],
+)
+@pytest.mark.parametrize("delta", ["", ', format="delta"'])
+def test_assets_have_sinks_of_their_own(project, one, other, delta):
+    (project.root / "link").symlink_to(".")
+    other = other.format(root=project.root)
+    project.write("pipeline.py", TWO.format(one=one, first="", other=other, second=delta))
+    with pytest.raises(DefinitionError, match="writes to the same place as") as raised:
+        project.get()
+    error = raised.value
+    first, second = f"{project.root}/pipeline.py:3", f"{project.root}/pipeline.py:8"
+    assert f'@sink("{other}") of `other` ({second})' in error.message
+    assert f'@sink("{one}") of `one` ({first})' in error.message
+    assert (error.kind, error.node, error.line) == ("usage", "pipeline.py:other", 8)
+    assert not (project.root / ".barca/artifacts").exists()
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [("out/", "out/x/y.csv"), ("./out/", "out/x/"), ("s3://b/a/", "s3://b/a/x.csv"), ("link/", "out/x.csv")],
+)
+@pytest.mark.parametrize("delta", ["", ', format="delta"'])
+def test_nothing_is_published_into_a_prefix(project, outer, inner, delta):
+    (project.root / "link").symlink_to("out")
+    project.write("pipeline.py", TWO.format(one=inner, first="", other=outer, second=delta))
+    with pytest.raises(DefinitionError, match="is inside of") as raised:
+        project.get()
+    assert f'@sink("{inner}") of `one`' in raised.value.message
+    assert f'@sink("{outer}") of `other`' in raised.value.message
+
+
+def test_one_asset_publishes_nothing_into_its_own_prefix(project):
+    text = TWO.format(one="out/", first="", other="b.csv", second="").replace(
+        '@sink("out/")', '@sink("out/")\n    @sink("out/a.json")'
+    )
+    project.write("pipeline.py", text)
+    with pytest.raises(DefinitionError, match="is inside of"):
+        project.get()
+
+
+def test_neighbours_are_no_prefixes(project):
+    project.write("pipeline.py", TWO.format(one="out/", first="", other="out2/x.csv", second=""))
+    assert len(project.open().graph.nodes) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("{root}/", "would own the directory of the project"),
+        ("../", "names no file"),
+        ("{root}/../", "would own the directory of the project"),
+        ("{above}/", "would own the directory of the project"),
+        (".barca/", "inside of barca's own store"),
+        (".barca/artifacts/x.json", "inside of barca's own store"),
+        ("pipeline.py", "would replace a file that declares nodes"),
+    ],
+)
+def test_a_project_is_not_overwritten_by_its_sinks(project, path, why):
+    path = path.format(root=project.root, above=project.root.parent)
+    project.write("pipeline.py", PIPELINE.format(arguments=f'"{path}"'))
+    before = (project.root / "pipeline.py").read_text()
+    done = project.cli("get", "orders", "pipeline.py", "--json")
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert (project.root / "pipeline.py").read_text() == before
 
 
 def test_objects_may_have_names_that_only_differ_in_dots():

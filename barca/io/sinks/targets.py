@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import quote
 
+from barca.decorators.places import local_path, uri_of
 from barca.errors import SinkError
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ EXTENSIONS: Final = {
 """Formats by the extension of a path."""
 
 _STORED: Final = {"table": "parquet", "json": "json", "pickle": "pickle", "keyed": "json"}
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +64,12 @@ class Target:
     @property
     def uri(self) -> str | None:
         """Where it is in an object store, without a slash at its end; `None` on this machine."""
-        scheme = _SCHEME.match(self.spec.path)
-        if scheme is None or scheme[1].lower() in {"file", "local"}:
-            return None
-        return self.spec.path.rstrip("/")
+        return uri_of(self.spec.path)
 
     @property
     def local_path(self) -> Path:
         """Where it is on this machine."""
-        path = _SCHEME.sub("", self.spec.path, count=1) if _SCHEME.match(self.spec.path) else self.spec.path
-        return Path(os.path.normpath(self.root / Path(path).expanduser()))
+        return local_path(self.spec.path, self.root)
 
     def file_format(self, stored: str) -> str:
         """The format of a file sink, given the format of the stored result."""

@@ -1,0 +1,46 @@
+"""Where the path of a sink leads: a path on this machine, or a URI of an object store."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from pathlib import Path
+from typing import Final
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_LOCAL: Final = ("file", "local")
+_SAME: Final = {"s3a": "s3", "gcs": "gs", "abfss": "abfs", "az": "abfs"}
+"""Schemes that lead to the same store."""
+
+
+def uri_of(path: str) -> str | None:
+    """Where a path leads in an object store, without a slash at its end; `None` on this machine."""
+    scheme = _SCHEME.match(path)
+    if scheme is None or scheme[1].lower() in _LOCAL:
+        return None
+    return path.rstrip("/")
+
+
+def local_path(path: str, root: Path) -> Path:
+    """Where a path leads on this machine, seen from a directory."""
+    return Path(os.path.normpath(root / Path(_SCHEME.sub("", path, count=1)).expanduser()))
+
+
+def place_of(path: str, root: Path) -> str:
+    """What the paths have in common that lead to one place, whatever links are on the way."""
+    uri = uri_of(path)
+    if uri is None:
+        return os.path.realpath(local_path(path, root))
+    scheme, _, rest = uri.partition("://")
+    return f"{_SAME.get(scheme.lower(), scheme.lower())}://{rest}"
+
+
+def is_nowhere(path: str) -> bool:
+    """Whether a path names no file or directory of its own: `.`, `..`, `/`, `~`, `s3://`, `s3://bucket`."""
+    uri = uri_of(path)
+    if uri is not None:
+        bucket, _, name = uri.partition("://")[2].partition("/")
+        return not bucket or not (name or path.endswith("/"))
+    name = posixpath.basename(posixpath.normpath(_SCHEME.sub("", path, count=1)))
+    return name in {"", ".", "..", "~"}
