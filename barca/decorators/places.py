@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _LOCAL: Final = ("file", "local")
@@ -24,6 +26,8 @@ def uri_of(path: str) -> str | None:
 
 def local_path(path: str, root: Path) -> Path:
     """Where a path leads on this machine, seen from a directory."""
+    from pathlib import Path  # which a file that imports barca may do without
+
     return Path(os.path.normpath(root / Path(_SCHEME.sub("", path, count=1)).expanduser()))
 
 

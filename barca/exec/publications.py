@@ -17,8 +17,9 @@ from barca import events
 from barca.exec.publishing import value_annotation
 from barca.graph import short_name
 from barca.io.sinks import Publication, Target, publish, targets_of
-from barca.io.sinks.delta.publishing import Change, publish_delta
-from barca.io.sinks.marker import Refused
+from barca.io.sinks.delta.publishing import Change, Gone, publish_delta
+from barca.io.sinks.depots import depot_of
+from barca.io.sinks.marker import renew
 from barca.io.sinks.mirror import remove_departed
 from barca.io.sinks.targets import described
 from barca.schemas import (
@@ -84,15 +85,17 @@ class Publications:
     def __init__(self, ports: SinkPorts) -> None:
         self._ports = ports
         self._machine = platform.node()
+        self._unfinished: set[tuple[NodeId, str]] = set()
         self._news: dict[NodeId, list[pl.DataFrame]] = {}
         self.warnings: list[str] = []
 
-    def admit(self, plan: NodePlan, cached: pl.DataFrame) -> dict[str, list[str]]:
+    def admit(self, plan: NodePlan, cached: pl.DataFrame, *, every_key: bool) -> dict[str, list[str]]:
         """A node was decided: write the cached keys of which its sinks hold something else.
 
         Args:
             plan: The node's plan.
             cached: `schemas.FRAGMENTS` of its cached keys.
+            every_key: Whether the plan knows all keys, so that a dataset may be laid out anew.
 
         Returns:
             By key, one message for each sink that could not be written.
@@ -103,6 +106,8 @@ class Publications:
         targets = self._targets(plan)
         outdated = {target.path: self._outdated(target, cached) for target in targets}
         self._forget(plan, outdated)
+        if every_key:
+            self._renew(targets, plan, outdated)
         failures: dict[str, list[str]] = {}
         for target in targets:
             keys = outdated[target.path]
@@ -116,6 +121,17 @@ class Publications:
             for key, messages in done.failures.items():
                 failures.setdefault(key, []).extend(messages)
         return failures
+
+    def _renew(self, targets: Sequence[Target], plan: NodePlan, outdated: dict[str, pl.DataFrame]) -> None:
+        """Have the markers of datasets that will be written say how, and remember which to tidy after."""
+        for target in targets:
+            written = plan.calls.height or outdated[target.path].height
+            if target.kind == "dataset" and target.dimensions and written:
+                try:
+                    if renew(target, depot_of(target)):
+                        self._unfinished.add((target.node, target.path))
+                except Exception:  # noqa: S112 - those who write the keys meet it again, and tell
+                    continue
 
     def record(self, node: NodeId, published: pl.DataFrame | None) -> None:
         """Note what was written (`schemas.PUBLISHED`)."""
@@ -147,16 +163,20 @@ class Publications:
                 for key, message in self._commit(target, plan, fragments, departed, whole=every_key).items():
                     failures.setdefault(key, []).append(message)
             elif target.kind == "dataset" and every_key:
-                self._mirror(target, plan, departed)
+                self._mirror(target, plan, fragments, departed)
         return failures
 
-    def _mirror(self, target: Target, plan: NodePlan, departed: pl.DataFrame) -> None:
+    def _mirror(
+        self, target: Target, plan: NodePlan, fragments: pl.DataFrame, departed: pl.DataFrame
+    ) -> None:
         """Have a dataset hold the keys of its asset and no others."""
-        if departed.is_empty() and not self._first_time(target):
+        unfinished = (target.node, target.path) in self._unfinished
+        if departed.is_empty() and not unfinished and not self._first_time(target):
             return
         try:
             gone, keys = departed.get_column(KEY).to_list(), plan.decision.get_column(KEY).to_list()
-            removed = remove_departed(target, gone, keys)
+            complete = len(keys) == fragments.height and self._outdated(target, fragments).is_empty()
+            removed = remove_departed(target, gone, keys, complete=complete)
         except Exception as error:
             why = f"dataset sink {target.path}: keys that left could not be deleted: {described(error)}"
             self._warn([why])
@@ -178,21 +198,18 @@ class Publications:
         outdated = self._outdated(target, fragments)
         if outdated.is_empty() and departed.is_empty():
             return {}
-        held = self._held(target).filter(pl.col(RUN_HASH).ne_missing(DEPARTED))
-        leaving = pl.concat([outdated.select(KEY), departed.select(KEY)])
-        stays = held.join(leaving, on=KEY, how="anti")
-        dims = plan.decision.select(KEY, *dimensions(target.dimensions))
-        change = Change(
-            fragments=outdated.join(dims, on=KEY, how="inner", maintain_order="left"),
-            departed=departed.get_column(KEY).to_list(),
-            whole=not target.dimensions or (whole and stays.is_empty()),
-        )
         try:
-            notes = publish_delta(target, self._ports.store, change)
+            try:
+                notes = self._publish_delta(target, plan, outdated, departed, whole=whole)
+            except Gone:
+                if not whole:
+                    raise
+                outdated, departed = fragments, self._held(target).join(fragments, on=KEY, how="anti")
+                notes = self._publish_delta(target, plan, outdated, departed, whole=True)
+                self._note(f"sink {target.path}: the table was gone, and is written again with every key")
         except Exception as error:
-            why = str(error) if isinstance(error, Refused) else described(error)
             keys = outdated.get_column(KEY).to_list() or plan.decision.get_column(KEY).to_list()
-            return dict.fromkeys(keys, f"sink {target.path}: {why}")
+            return dict.fromkeys(keys, f"sink {target.path}: {described(error)}")
         self._warn([f"sink {target.path}: {note}" for note in notes])
         self.record(target.node, outdated.select(pl.lit(target.path).alias(SINK), KEY, RUN_HASH))
         self._record_departed(target, departed)
@@ -200,9 +217,24 @@ class Publications:
         self._tell_republished(target, again, partitioned=plan.node.partitioned)
         return {}
 
+    def _publish_delta(
+        self, target: Target, plan: NodePlan, outdated: pl.DataFrame, departed: pl.DataFrame, *, whole: bool
+    ) -> Sequence[str]:
+        held = self._present(target)
+        leaving = pl.concat([outdated.select(KEY), departed.select(KEY)])
+        stays = held.join(leaving, on=KEY, how="anti")
+        dims = plan.decision.select(KEY, *dimensions(target.dimensions))
+        change = Change(
+            fragments=outdated.join(dims, on=KEY, how="inner", maintain_order="left"),
+            departed=departed.get_column(KEY).to_list(),
+            whole=not target.dimensions or (whole and stays.is_empty()),
+            stays=not stays.is_empty(),
+        )
+        return publish_delta(target, self._ports.store, change)
+
     def _departed(self, target: Target, plan: NodePlan) -> pl.DataFrame:
         """`schemas.PUBLISHED` of keys that a sink holds and the asset no longer has."""
-        held = self._held(target).filter(pl.col(RUN_HASH).ne_missing(DEPARTED))
+        held = self._present(target)
         return held.join(plan.decision.select(KEY), on=KEY, how="anti", maintain_order="left")
 
     def _record_departed(self, target: Target, departed: pl.DataFrame) -> None:
@@ -227,6 +259,10 @@ class Publications:
         news = [frame.filter(pl.col(SINK) == target.path) for frame in self._news.get(target.node, [])]
         every = pl.concat([before.select(list(PUBLISHED)), *news])
         return every.unique(KEY, keep="last", maintain_order=True) if news else every
+
+    def _present(self, target: Target) -> pl.DataFrame:
+        """`schemas.PUBLISHED`: the keys of which a sink holds something."""
+        return self._held(target).filter(pl.col(RUN_HASH).ne_missing(DEPARTED))
 
     def _first_time(self, target: Target) -> bool:
         """Whether this run is the first that the ledger tells of to write to a sink."""

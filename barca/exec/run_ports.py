@@ -22,7 +22,7 @@ class Publishing(Protocol):
 
     warnings: list[str]
 
-    def admit(self, plan: NodePlan, cached: pl.DataFrame) -> Mapping[str, Sequence[str]]:
+    def admit(self, plan: NodePlan, cached: pl.DataFrame, *, every_key: bool) -> Mapping[str, Sequence[str]]:
         """A node was decided; by key, which sinks did not take it."""
         ...
 
@@ -43,7 +43,13 @@ class NoSinks:
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
-    def admit(self, plan: NodePlan, cached: pl.DataFrame) -> Mapping[str, Sequence[str]]:  # noqa: ARG002
+    def admit(
+        self,
+        plan: NodePlan,  # noqa: ARG002
+        cached: pl.DataFrame,  # noqa: ARG002
+        *,
+        every_key: bool,  # noqa: ARG002
+    ) -> Mapping[str, Sequence[str]]:
         """Nothing to write."""
         return {}
 

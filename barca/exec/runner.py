@@ -98,7 +98,7 @@ class Runner:
 
     def _admit(self, plan: Plan) -> None:
         """Queue the nodes that this plan decided and earlier ones had not."""
-        self._plan = plan
+        self._plan, whole = plan, not plan.inputs.selection
         for node_id, node_plan in plan.nodes.items():
             if node_id in self._queues or node_plan.state != "decided":
                 if node_plan.state == "skipped":
@@ -108,7 +108,7 @@ class Runner:
                 continue
             queue = self._queues[node_id] = NodeQueue(node_plan)
             queue.seconds_per_key = remembered(rows_of(node_id, plan.inputs))
-            self._refuse(queue, self._ports.publications.admit(node_plan, queue.fragments()))
+            self._refuse(queue, self._ports.publications.admit(node_plan, queue.fragments(), every_key=whole))
             self._connect(queue)
             self._journal.tell(
                 events.NodePlanned(node_id, node_plan.decision.height, queue.total, node_plan.calls.height)

@@ -420,7 +420,7 @@ def test_the_marker_names_the_owner_and_the_layout(project):
 def test_a_prefix_with_files_of_others_is_refused(project):
     whole(project)
     project.write("out/deep/theirs.csv", "kept")
-    assert "the dataset prefix out/ holds files barca did not write" in error(project)
+    assert "the dataset prefix out/ holds files barca did not write (deep/theirs.csv)" in error(project)
     assert files(project.root / "out") == ["deep/theirs.csv"]
     (project.root / "out/deep/theirs.csv").rename(project.root / "out/deep/.hidden")
     project.ran()
@@ -463,6 +463,148 @@ def test_a_damaged_marker_is_refused(project):
     whole(project)
     project.write("out/_barca_sink.json", "{")
     assert "out/_barca_sink.json cannot be read" in error(project)
+
+
+STRANGERS = ["notes.txt", "part-0.txt", "sub/part-0.parquet", "d=x/report.csv", "_SUCCESS"]
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_files_of_others_are_never_deleted_with_a_whole_dataset(project, name):
+    whole(project, ', partition_by=["d"]')
+    project.ran()
+    before = files(project.root / "out")
+    project.write(f"out/{name}", "theirs")
+    whole(project, ', partition_by=["d"]', 'pl.DataFrame({"d": ["z"], "v": [9]})')
+    told = error(project)
+    assert f"sink out/: {project.root}/out holds files barca did not write: {name}; move them" in told
+    assert files(project.root / "out") == sorted([*before, name])
+    assert (project.root / "out" / name).read_text() == "theirs"
+    (project.root / "out" / name).unlink()
+    project.ran()
+    assert files(project.root / "out") == ["_barca_sink.json", "d=z/part-0.parquet"]
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_files_of_others_are_never_deleted_with_a_key(project, name):
+    keyed(project, '["a", "b", "c"]')
+    project.ran()
+    project.write(f"out/k=a/{name}", "theirs")
+    keyed(project, '["a", "b", "c"]', value='pl.DataFrame({"v": [2]})')
+    told = error(project)
+    assert f"out/k=a holds files barca did not write: {name}; move them" in told
+    assert (project.root / "out/k=a" / name).read_text() == "theirs"
+    assert pl.read_parquet(project.root / "out/k=a/part-0.parquet", hive_partitioning=False)["v"][0] == 1
+    assert pl.read_parquet(project.root / "out/k=b/part-0.parquet", hive_partitioning=False)["v"][0] == 2
+
+
+def test_files_of_others_stay_where_a_key_left_and_do_not_keep_the_rest(project):
+    keyed(project, '["a", "b", "c"]')
+    project.ran()
+    project.write("out/k=a/notes.txt", "theirs")
+    keyed(project, '["c"]')
+    result = project.get()
+    assert result.status == "success"
+    [warning] = result.to_dict()["warnings"]
+    assert "keys that left could not be deleted" in warning
+    assert "holds files barca did not write: notes.txt" in warning
+    assert files(project.root / "out") == [
+        "_barca_sink.json",
+        "k=a/notes.txt",
+        "k=a/part-0.parquet",
+        "k=c/part-0.parquet",
+    ]
+
+
+def test_hidden_files_stay_wherever_they_are(project):
+    keyed(project, '["a", "b"]', ', partition_by=["d"]', 'pl.DataFrame({"d": ["x"], "v": [1]})')
+    project.ran()
+    hidden = ["k=a/.note", "k=a/d=x/.part-0.parquet.crc", "k=a/.git/config", "k=b/.note"]
+    for name in hidden:
+        project.write(f"out/{name}", "theirs")
+    (project.root / "out/k=a/.link").symlink_to("nowhere")
+    keyed(project, '["a"]', ', partition_by=["d"]', 'pl.DataFrame({"d": ["y"], "v": [1]})')
+    project.ran()
+    found = files(project.root / "out")
+    assert found == sorted([*hidden, "_barca_sink.json", "k=a/d=y/part-0.parquet"])
+    assert os.readlink(project.root / "out/k=a/.link") == "nowhere"
+
+
+# --- another layout ---------------------------------------------------------------------------------
+
+TWO_DIMENSIONS = """
+    import polars as pl
+    from barca import asset, partitions, sink
+
+    @asset(partitions={{{dimensions}}})
+    @sink("out/"{options})
+    def scored(k, m):
+        return pl.DataFrame({{"d": ["x"], "v": [{value}]}})
+"""
+K, M = '"k": partitions(["a", "b"])', '"m": partitions(["1"])'
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "left"),
+    [
+        ((f"{K}, {M}", ""), (f"{M}, {K}", ""), ["m=1/k=a/part-0.parquet", "m=1/k=b/part-0.parquet"]),
+        (
+            (f"{K}, {M}", ""),
+            (f"{K}, {M}", ', partition_by=["d"]'),
+            ["k=a/m=1/d=x/part-0.parquet", "k=b/m=1/d=x/part-0.parquet"],
+        ),
+        (
+            (f"{K}, {M}", ', partition_by=["d"]'),
+            (f"{K}, {M}", ""),
+            ["k=a/m=1/part-0.parquet", "k=b/m=1/part-0.parquet"],
+        ),
+        (
+            (f"{K}, {M}", ""),
+            (f"{K}, {M}", ', serializer="csv"'),
+            ["k=a/m=1/part-0.csv", "k=b/m=1/part-0.csv"],
+        ),
+    ],
+)
+def test_another_layout_is_for_all_keys_or_none(project, first, second, left):
+    def declare(layout, value):
+        dimensions, options = layout
+        text = TWO_DIMENSIONS.format(dimensions=dimensions, options=options, value=value)
+        project.write("pipeline.py", text)
+
+    declare(first, 1)
+    project.ran()
+    before = files(project.root / "out")
+    declare(second, 2)
+    result = project.get(partition={"k": "a"})
+    assert result.status == "failed"
+    assert "sink out/: the dataset out/ has parquet files in k=/m=" in result.error.message
+    assert "run the asset whole, without --partition" in result.error.message
+    assert files(project.root / "out") == before
+    project.ran()
+    assert files(project.root / "out") == ["_barca_sink.json", *left]
+    assert "unfinished" not in (project.root / "out/_barca_sink.json").read_text()
+    assert project.get(partition={"k": "a"}).status == "success"
+
+
+def test_fewer_rows_in_a_file_are_no_other_layout(project):
+    keyed(project, '["a", "b"]', value='pl.DataFrame({"v": [1, 2]})')
+    project.ran()
+    keyed(project, '["a", "b"]', ", rows_per_file=1", value='pl.DataFrame({"v": [1, 2]})')
+    assert project.get(partition={"k": "a"}).status == "success"
+    assert [name for name in files(project.root / "out") if "part-1" in name] == ["k=a/part-1.parquet"]
+
+
+def test_a_run_that_failed_in_between_layouts_is_tidied_after_by_the_one_that_does_not(project):
+    keyed(project, '["a", "b"]')
+    project.ran()
+    text = TWO_DIMENSIONS.format(dimensions=f"{M}, {K}", options="", value="1 // (k == 'a')")
+    project.write("pipeline.py", text)
+    assert project.get().status == "failed"
+    assert "unfinished" in (project.root / "out/_barca_sink.json").read_text()
+    assert files(project.root / "out") == ["_barca_sink.json", "m=1/k=a/part-0.parquet"]
+    project.edit("pipeline.py", "1 // (k == 'a')", "1")
+    project.ran()
+    assert files(project.root / "out")[1:] == ["m=1/k=a/part-0.parquet", "m=1/k=b/part-0.parquet"]
+    assert "unfinished" not in (project.root / "out/_barca_sink.json").read_text()
 
 
 # --- keys -------------------------------------------------------------------------------------------
@@ -658,7 +800,9 @@ def test_files_of_others_in_a_prefix_of_barca_stay_where_it_is_tidied(project):
 
 
 @pytest.mark.parametrize("kind", ["link", "file"])
-def test_what_stands_at_a_keys_directory_is_replaced_and_not_followed(project, tmp_path, kind):
+def test_a_link_at_a_keys_directory_is_replaced_and_not_followed_and_a_file_is_refused(
+    project, tmp_path, kind
+):
     keyed(project, '["a"]')
     project.ran()
     (project.root / "out/k=a/part-0.parquet").unlink()
@@ -668,7 +812,11 @@ def test_what_stands_at_a_keys_directory_is_replaced_and_not_followed(project, t
     if kind == "link":
         (project.root / "out/k=a").symlink_to(tmp_path / "elsewhere")
     else:
-        (project.root / "out/k=a").write_text("in the way")
+        (project.root / "out/k=a").write_text("theirs")
+        result = project.get(refresh=["scored"])
+        assert "out/k=a is a file barca did not write" in result.error.message
+        assert (project.root / "out/k=a").read_text() == "theirs"
+        return
     project.get(refresh=["scored"])
     assert files(project.root / "out") == ["_barca_sink.json", "k=a/part-0.parquet"]
     assert not (project.root / "out/k=a").is_symlink()

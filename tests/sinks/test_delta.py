@@ -522,6 +522,125 @@ def test_files_that_left_long_ago_are_deleted_and_others_are_not(project, monkey
     assert rows(project, version=2) == scored(a=3, b=1)
 
 
+def test_files_of_others_in_a_table_are_not_deleted(project, monkeypatch):
+    project.write("pipeline.py", BY_SENSOR.format(options=", vacuum_hours=1"))
+    monkeypatch.setattr("barca.io.sinks.delta.upkeep.VACUUM_EVERY", 1)
+    root = project.root / "exports/scored"
+    set_versions(project, a=1)
+    project.ran()
+    killed = f"part-{'0' * 32}.parquet"  # of a commit that never came to be
+    long_ago = time.time() - 9 * 3600
+    for name in ("notes.txt", "theirs.parquet", "deep/part-0.parquet", killed):
+        project.write(f"exports/scored/{name}", "theirs")
+        os.utime(root / name, (long_ago, long_ago))
+    set_versions(project, a=2)
+    project.ran()
+    assert (root / "notes.txt").exists()
+    assert (root / "theirs.parquet").exists()
+    assert (root / "deep/part-0.parquet").exists()
+    assert not (root / killed).exists()
+
+
+# --- what is gone, and what has another layout ------------------------------------------------------
+
+
+def test_a_table_whose_log_is_gone_is_written_again_with_every_key(sensed):
+    sensed.ran()
+    shutil.rmtree(sensed.root / "exports/scored/_delta_log")
+    set_versions(sensed, a=7, b=2)
+    told = []
+    result = sensed.open(listener=told.append).get()
+    assert result.status == "success"
+    assert "sink exports/scored/: the table was gone, and is written again with every key" in [
+        event.message for event in told if type(event).__name__ == "Noted"
+    ]
+    assert rows(sensed) == scored(a=7, b=2)
+    assert sensed.ran() == {"versions": 1}
+
+
+def test_a_selection_does_not_make_a_table_of_some_keys_where_one_was(sensed):
+    sensed.ran()
+    shutil.rmtree(sensed.root / "exports/scored")
+    set_versions(sensed, a=7, b=1, c=1)
+    result = sensed.get("scored", partition={"k": "a"})
+    assert result.status == "failed"
+    assert "the Delta table exports/scored/ is gone; run the asset whole" in result.error.message
+    assert not (sensed.root / "exports/scored/_delta_log").exists()
+    sensed.ran()
+    assert rows(sensed) == scored(a=7, b=1, c=1)
+
+
+def test_keys_that_failed_while_a_table_was_written_again_come_back(project):
+    text = """
+        import polars as pl
+        from barca import asset, partitions, sink
+
+        @asset(partitions={"k": partitions(["a", "b"])})
+        @sink("exports/scored/", format="delta")
+        def scored(k):
+            return pl.DataFrame({"v": [VALUE]})
+    """
+    project.write("pipeline.py", text.replace("VALUE", "1"))
+    project.ran()
+    shutil.rmtree(project.root / "exports/scored/_delta_log")
+    project.write("pipeline.py", text.replace("VALUE", "2 // (k == 'a')"))
+    assert project.get().status == "failed"
+    assert sorted(rows(project)) == [("a", 2)]
+    project.write("pipeline.py", text.replace("VALUE", "1"))
+    project.ran()
+    assert sorted(rows(project)) == [("a", 1), ("b", 1)]
+
+
+def test_a_table_without_its_marker_is_refused(sensed):
+    sensed.ran()
+    (sensed.root / "exports/scored/_barca_sink.json").unlink()
+    set_versions(sensed, a=7, b=1)
+    result = sensed.get()
+    assert result.status == "failed"
+    assert "holds a Delta table and no _barca_sink.json" in result.error.message
+    assert "put the file back" in result.error.message
+    assert rows(sensed) == scored(a=1, b=2, c=3)
+
+
+def test_a_log_that_lacks_a_commit_is_refused(sensed):
+    sensed.ran()
+    set_versions(sensed, a=2, b=1, c=1)
+    sensed.ran()
+    (sensed.root / "exports/scored/_delta_log/00000000000000000000.json").unlink()
+    set_versions(sensed, a=3, b=1, c=1)
+    result = sensed.get()
+    assert result.status == "failed"
+    assert "sink exports/scored/: " in result.error.message
+
+
+def test_other_dimensions_are_for_all_keys_or_none(project):
+    one = """
+        import polars as pl
+        from barca import asset, partitions, sink
+
+        @asset(partitions={"k": partitions(["a", "b"])})
+        @sink("exports/scored/", format="delta")
+        def scored(k):
+            return pl.DataFrame({"v": [1]})
+    """
+    two = one.replace('["a", "b"])', '["a", "b"]), "m": partitions(["1"])').replace("(k)", "(k, m)")
+    project.write("pipeline.py", one)
+    project.ran()
+    for text, had, has, found in (
+        (two, "`k`", "`k`, `m`", [("a", "1", 1), ("b", "1", 1)]),
+        (one, "`k`, `m`", "`k`", [("a", 1), ("b", 1)]),
+    ):
+        project.write("pipeline.py", text)
+        before = rows(project)
+        result = project.get(partition={"k": "a"})
+        assert result.status == "failed"
+        assert f"has keys of {had}, and now should have those of {has}; run the" in result.error.message
+        assert rows(project) == before
+        project.ran()
+        assert sorted(rows(project)) == found
+        assert project.get(partition={"k": "a"}).status == "success"
+
+
 def test_options_of_upkeep_are_in_no_hash(sensed):
     sensed.ran()
     sensed.write("pipeline.py", BY_SENSOR.format(options=", compact_files=9, vacuum_hours=9"))

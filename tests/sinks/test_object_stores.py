@@ -172,6 +172,71 @@ def test_a_prefix_with_objects_of_others_is_refused(project, bucket):
     assert bucket.files("ok") == [".hidden", "_barca_sink.json", "part-0.parquet"]
 
 
+def test_objects_of_others_are_never_deleted(project, bucket):
+    one(project, bucket, "out/", 'pl.DataFrame({"d": ["x"], "v": [1]})', ', partition_by=["d"]')
+    project.ran()
+    bucket.fs.pipe_file(f"{bucket.name}/out/d=x/report.csv", b"theirs")
+    bucket.fs.pipe_file(f"{bucket.name}/out/d=x/.crc", b"theirs")
+    project.edit("pipeline.py", '"v": [1]', '"v": [2]')
+    project.edit("pipeline.py", '["x"]', '["y"]')
+    assert f"{bucket.name}/out holds files barca did not write: d=x/report.csv; move" in error(project)
+    assert "d=x/part-0.parquet" in bucket.files("out")
+    bucket.fs.rm_file(f"{bucket.name}/out/d=x/report.csv")
+    project.ran()
+    assert bucket.files("out") == ["_barca_sink.json", "d=x/.crc", "d=y/part-0.parquet"]
+
+
+LAID_OUT = """
+    import polars as pl
+    from barca import asset, partitions, sink
+
+    @asset(partitions={{{dimensions}}})
+    @sink("s3://{bucket}/out/"{options})
+    def scored({names}):
+        return pl.DataFrame({{"v": [1]}})
+"""
+K, M = '"k": partitions(["a", "b"])', '"m": partitions(["1"])'
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        ("", ["_barca_sink.json", "m=1/k=a/part-0.parquet", "m=1/k=b/part-0.parquet"]),
+        (', format="delta"', None),
+    ],
+)
+def test_another_layout_is_for_all_keys_or_none(project, bucket, options, left):
+    def declare(dimensions, names):
+        text = LAID_OUT.format(dimensions=dimensions, bucket=bucket.name, options=options, names=names)
+        project.write("pipeline.py", text)
+
+    declare(K, "k")
+    project.ran()
+    before = bucket.files("out")
+    declare(f"{M}, {K}", "m, k")
+    result = project.get(partition={"k": "a"})
+    assert result.status == "failed"
+    assert "run the asset whole, without --partition" in result.error.message
+    assert bucket.files("out") == before
+    project.ran()
+    if left is not None:
+        assert bucket.files("out") == left
+    else:
+        found = pl.read_delta(f"s3://{bucket.name}/out", storage_options=bucket.options())
+        assert sorted(found.rows()) == [("1", "a", 1), ("1", "b", 1)]
+    assert project.get(partition={"k": "a"}).status == "success"
+
+
+def test_a_delta_table_that_is_gone_is_written_again(sensed, bucket):
+    sensed.edit("pipeline.py", 'out/")', 'out/", format="delta")')
+    sensed.ran()
+    bucket.fs.rm(f"{bucket.name}/out/_delta_log", recursive=True)
+    set_versions(sensed, a=1, b=1, c=2)
+    assert sensed.ran() == {"versions": 1, "scored": 2}
+    found = pl.read_delta(f"s3://{bucket.name}/out", storage_options=bucket.options())
+    assert sorted(found.rows()) == [("a", 0), ("b", 0), ("c", 0), ("c", 1)]
+
+
 def test_odd_keys_stay_below_the_prefix(project, bucket):
     odd = ["..", "a/b", "a b", "*", "%2F", "é"]
     project.write(

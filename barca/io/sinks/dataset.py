@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 from barca.io.sinks.contents import Unfit
 from barca.io.sinks.hive import segment
 from barca.io.sinks.layout import lay_out
-from barca.io.sinks.marker import MARKER, Marker
+from barca.io.sinks.marker import Marker
 from barca.io.sinks.staging import discard
+from barca.io.sinks.strangers import MARKER
 from barca.io.sinks.targets import described
 from barca.io.sinks.writing import TableFile, attempt, try_each, write_tables
 from barca.partitions import parse_key

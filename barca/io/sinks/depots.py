@@ -35,8 +35,8 @@ class Depot(Protocol):
         """Write a small file whole."""
         ...
 
-    def is_vacant(self) -> bool:
-        """Whether there is no file whose name does not begin with a dot."""
+    def visible(self, limit: int) -> list[str]:
+        """Some of the files that are not hidden, as one is that begins with a dot, or stands below one."""
         ...
 
     def flush(self, files: Sequence[Path], directory: Path) -> None:
@@ -44,12 +44,15 @@ class Depot(Protocol):
         ...
 
     def install(self, staged: Path, name: str, aside: Path) -> None:
-        """Have a prepared directory stand at a name, in the place of what stood there.
+        """Have a prepared directory stand at a name, in the place of what stood there; hidden files stay.
 
         Args:
             staged: The directory.
             name: Where.
             aside: A free name in the staging directory.
+
+        Raises:
+            Refused: Others have put files there.
         """
         ...
 
@@ -62,7 +65,11 @@ class Depot(Protocol):
         ...
 
     def remove(self, name: str, aside: Path) -> bool:
-        """Remove a directory, and those above that it leaves empty; whether there was one."""
+        """Remove a directory, and those above that it leaves empty; whether there was one. Hidden files stay.
+
+        Raises:
+            Refused: Others have put files there.
+        """
         ...
 
     def remove_file(self, name: str) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from barca.io.sinks.durable import flush_files
 from barca.io.sinks.exchange import put_in_place
 from barca.io.sinks.hive import PART
 from barca.io.sinks.staging import discard, staging, staging_home
+from barca.io.sinks.strangers import entries, is_hidden, keep_hidden
 from barca.io.storage import flush_directory, write_atomically
 
 if TYPE_CHECKING:
@@ -54,11 +56,11 @@ class LocalDepot:
         """Write a small file whole."""
         write_atomically(self._root / name, content)
 
-    def is_vacant(self) -> bool:
-        """Whether there is no file whose name does not begin with a dot."""
+    def visible(self, limit: int) -> list[str]:
+        """Some of the files that are not hidden."""
         if self._root.exists() and not self._root.is_dir():
-            return False
-        return not any(not name.startswith(".") for _, _, names in os.walk(self._root) for name in names)
+            return [self._root.name]
+        return list(islice((name for name in entries(self._root) if not is_hidden(name)), limit))
 
     def flush(self, files: Sequence[Path], directory: Path) -> None:
         """Have prepared files on the disk before they get their names."""
@@ -70,8 +72,8 @@ class LocalDepot:
         if name:
             self._require_inside(place.parent)
         place.parent.mkdir(parents=True, exist_ok=True)
-        if not name:
-            _keep_hidden(place, staged)
+        if os.path.lexists(place):
+            keep_hidden(place, staged)
         put_in_place(staged, place, aside)
         self._touched.add(place.parent)
 
@@ -99,14 +101,21 @@ class LocalDepot:
             flush_directory(self._touched.pop())
 
     def remove(self, name: str, aside: Path) -> bool:
-        """Remove a directory, and those above that it leaves empty; whether there was one."""
+        """Remove a directory, and those above that it leaves empty; whether there was one.
+
+        Hidden files in it stay.
+        """
         place = self._root / name
         self._require_inside(place.parent)
-        try:
-            place.rename(aside)
-        except FileNotFoundError:
+        if not os.path.lexists(place):
             return False
+        hidden = aside.with_name(f"hidden-{aside.name}")
+        keep_hidden(place, hidden)
+        place.rename(aside)
         discard(aside)
+        if hidden.exists():
+            hidden.rename(place)
+            return True
         for above in place.parents:
             if above == self._root:
                 break
@@ -142,16 +151,3 @@ class LocalDepot:
         if not real.is_relative_to(self._root):
             raise PermissionError(errno.EPERM, "a link there leads out of the prefix", str(parent))
         self._inside.add(parent)
-
-
-def _keep_hidden(place: Path, staged: Path) -> None:
-    """Take files of others whose names begin with a dot along when a whole prefix is replaced."""
-    if not place.is_dir():
-        return
-    for entry in os.scandir(place):
-        if entry.name.startswith("."):
-            kept = staged / entry.name
-            if entry.is_dir(follow_symlinks=False):
-                shutil.copytree(entry.path, kept, symlinks=True)
-            else:
-                shutil.copy2(entry.path, kept, follow_symlinks=False)

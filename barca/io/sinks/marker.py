@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from barca.io.sinks.strangers import MARKER
+from barca.io.sinks.targets import Refused
 
 if TYPE_CHECKING:
     from barca.io.sinks.depots import Depot
     from barca.io.sinks.targets import Target
-
-MARKER: Final = "_barca_sink.json"
-
-
-class Refused(Exception):
-    """A prefix that is not the sink's to write to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +23,14 @@ class Marker:
         dimensions: Of the owner, declared order.
         partition_by: Columns with levels of their own.
         format: Of the files; `None` when the result decides.
+        unfinished: Whether some keys may be laid out in another way still.
     """
 
     asset: str
     dimensions: list[str]
     partition_by: list[str]
     format: str | None
+    unfinished: bool = False
 
     @classmethod
     def of(cls, target: Target) -> Marker:
@@ -40,9 +39,18 @@ class Marker:
         form = spec.format or spec.serializer
         return cls(target.node, list(target.dimensions), list(spec.partition_by), form)
 
+    @property
+    def layout(self) -> tuple[list[str], list[str], str]:
+        """What all keys of a dataset have in common, for them to be read as one."""
+        form = {None: "parquet", "ndjson": "json"}.get(self.format, self.format)
+        return self.dimensions, self.partition_by, str(form)
+
     def content(self) -> bytes:
         """The file."""
-        return (json.dumps(asdict(self), indent=2) + "\n").encode()
+        fields = asdict(self)
+        if not self.unfinished:
+            del fields["unfinished"]
+        return (json.dumps(fields, indent=2) + "\n").encode()
 
 
 def claim(target: Target, depot: Depot) -> Marker | None:
@@ -52,21 +60,20 @@ def claim(target: Target, depot: Depot) -> Marker | None:
         The marker that stood there before.
 
     Raises:
-        Refused: It holds files of others, or another asset owns it.
+        Refused: It holds files of others, another asset owns it, or its keys are laid out in another way.
     """
     own = Marker.of(target)
-    found = _read(target, depot)
-    if found is None and depot.is_vacant():
-        refuse_nested(target)
-        depot.write(MARKER, own.content())
-        return None
-    if found is None:  # or another worker has begun to write since: the marker comes before the files
-        found = _read(target, depot)
+    found = read_marker(target, depot)
     if found is None:
-        raise Refused(
-            f"the {target.kind} prefix {target.path} holds files barca did not write; "
-            "point the sink at a new prefix, or empty the old one"
-        )
+        strange = depot.visible(4)
+        if not strange:
+            refuse_nested(target)
+            depot.write(MARKER, own.content())
+            return None
+        # or another worker has begun to write since: the marker comes before the files
+        found = read_marker(target, depot)
+        if found is None:
+            raise Refused(_unmarked(target, strange))
     if found.asset != target.node:
         raise Refused(
             f"the {target.kind} prefix {target.path} belongs to the asset {found.asset}; two assets cannot "
@@ -76,7 +83,45 @@ def claim(target: Target, depot: Depot) -> Marker | None:
         raise Refused(f"{target.path} is a Delta table; point the sink at a new prefix, or empty the old one")
     if found.format != "delta" and own.format == "delta":
         raise Refused(f"{target.path} is a dataset; point the sink at a new prefix, or empty the old one")
+    if target.kind == "dataset" and target.dimensions and found.layout != own.layout:
+        raise Refused(
+            f"the dataset {target.path} has {_layout(found)}, and now should have {_layout(own)}; "
+            "run the asset whole, without --partition, to write every key so"
+        )
     return found
+
+
+def renew(target: Target, depot: Depot) -> bool:
+    """Before all keys of a dataset are written: have its marker name the layout that they get.
+
+    Returns:
+        Whether something that is laid out in another way may be left when they are written.
+
+    Raises:
+        Refused: The marker cannot be read.
+    """
+    own, found = Marker.of(target), read_marker(target, depot)
+    if found is None or found.asset != own.asset or found.format == "delta":
+        return False  # or refused, which is told when keys are written
+    if found.layout != own.layout:
+        depot.write(MARKER, replace(own, unfinished=True).content())
+        return True
+    return found.unfinished
+
+
+def _unmarked(target: Target, names: list[str]) -> str:
+    what, fix = f"holds files barca did not write ({', '.join(names)})", ""
+    if any(name.startswith("_delta_log/") for name in names):
+        what, fix = f"holds a Delta table and no {MARKER}", ", or put the file back if barca wrote it"
+    return (
+        f"the {target.kind} prefix {target.path} {what}; point the sink at a new prefix, or empty the old "
+        f"one{fix}"
+    )
+
+
+def _layout(marker: Marker) -> str:
+    dimensions, by, form = marker.layout
+    return f"{form} files in {'/'.join(f'{name}=' for name in (*dimensions, *by)) or 'no'} directories"
 
 
 def refuse_nested(target: Target) -> None:
@@ -95,14 +140,23 @@ def refuse_nested(target: Target) -> None:
             )
 
 
-def _read(target: Target, depot: Depot) -> Marker | None:
+def read_marker(target: Target, depot: Depot) -> Marker | None:
+    """The marker that stands at a prefix, or `None`.
+
+    Raises:
+        Refused: It cannot be read.
+    """
     content = depot.read(MARKER)
     if content is None:
         return None
     try:
         fields: dict[str, Any] = json.loads(content)
         return Marker(
-            fields["asset"], list(fields["dimensions"]), list(fields["partition_by"]), fields["format"]
+            fields["asset"],
+            list(fields["dimensions"]),
+            list(fields["partition_by"]),
+            fields["format"],
+            fields.get("unfinished", False),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise Refused(f"{target.path}{MARKER} cannot be read: {error}") from error

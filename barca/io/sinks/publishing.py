@@ -11,7 +11,7 @@ from barca.io.sinks.contents import read_contents
 from barca.io.sinks.dataset import DatasetSink
 from barca.io.sinks.depots import depot_of
 from barca.io.sinks.files import FileSink
-from barca.io.sinks.marker import Refused, claim, refuse_nested
+from barca.io.sinks.marker import claim, refuse_nested
 from barca.io.sinks.targets import described
 from barca.schemas import KEY, PUBLISHED, RUN_HASH, SINK, empty
 
@@ -75,8 +75,7 @@ def publish(
             _publish(target, store, fragments, annotation, failures, publication.warnings)
         except Exception as error:
             keys = fragments.get_column(KEY).to_list()
-            why = str(error) if isinstance(error, Refused) else described(error)
-            failures = dict.fromkeys(keys, why) | failures
+            failures = dict.fromkeys(keys, described(error)) | failures
         publication.add(target, fragments, failures)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from barca.errors import SinkError
 from barca.io.sinks.hive import PART
 from barca.io.sinks.staging import staging
+from barca.io.sinks.strangers import is_hidden, refuse_strangers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -82,16 +83,17 @@ class RemoteDepot:
         """Write a small object."""
         self._fs.pipe_file(self._place(name), content)
 
-    def is_vacant(self) -> bool:
-        """Whether there is no object whose name does not begin with a dot."""
-        return all(path.rpartition("/")[2].startswith(".") for path in self._find(""))
+    def visible(self, limit: int) -> list[str]:
+        """Some of the objects that are not hidden."""
+        start = len(self._root) + 1
+        return sorted(path[start:] for path in self._find(""))[:limit]
 
     def flush(self, files: Sequence[Path], directory: Path) -> None:
         """Prepared files do not stay where they are."""
 
     def install(self, staged: Path, name: str, aside: Path) -> None:  # noqa: ARG002 - nothing is moved
         """Upload a prepared directory; then delete what stood there and is not replaced."""
-        old = self._find(name)
+        old = self._replaceable(name)
         files = [path for path in staged.rglob("*") if path.is_file()]
         places = [f"{self._place(name)}/{path.relative_to(staged).as_posix()}" for path in files]
         if files:
@@ -109,7 +111,7 @@ class RemoteDepot:
 
     def remove(self, name: str, aside: Path) -> bool:  # noqa: ARG002 - nothing is moved
         """Delete the objects below a name; whether there were any."""
-        files = sorted(self._find(name))
+        files = sorted(self._replaceable(name))
         if files:
             self._fs.rm(files)
         return bool(files)
@@ -141,12 +143,17 @@ class RemoteDepot:
     def _place(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
 
+    def _replaceable(self, name: str) -> set[str]:
+        """Objects below a name, all of them barca's, that are not hidden."""
+        found, start = self._find(name), len(self._place(name)) + 1
+        refuse_strangers((path[start:] for path in found), self._place(name))
+        return found
+
     def _find(self, name: str) -> set[str]:
-        """Objects below a name; of the prefix itself, hidden ones aside, which are not barca's."""
+        """Objects below a name that are not hidden."""
+        place = self._place(name)
         try:
-            found = [str(path) for path in self._fs.find(self._place(name))]
+            found = [str(path) for path in self._fs.find(place)]
         except FileNotFoundError:
             return set()
-        if name:
-            return set(found)
-        return {path for path in found if not path.rpartition("/")[2].startswith(".")}
+        return {path for path in found if not is_hidden(path[len(place) + 1 :])}

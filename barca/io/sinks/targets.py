@@ -33,6 +33,10 @@ EXTENSIONS: Final = {
 _STORED: Final = {"table": "parquet", "json": "json", "pickle": "pickle", "keyed": "json"}
 
 
+class Refused(Exception):
+    """A place that is not the sink's to write to, as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A sink of a node.
@@ -103,6 +107,8 @@ def described(error: BaseException) -> str:
     """`ExceptionType: message`, the first line of it."""
     if isinstance(error, SinkError):
         return f"{error.message}; {error.remediation}" if error.remediation else error.message
+    if isinstance(error, Refused):
+        return str(error)
     detail = getattr(error, "message", None) or str(error)
     first = str(detail).strip().split("\n", 1)[0]
     return f"{type(error).__name__}: {first}".removesuffix(": ")

@@ -15,7 +15,9 @@ from barca.io.sinks.delta.table import Outrun, Table
 from barca.io.sinks.delta.types import Conversion, Lossy, convert, widened
 from barca.io.sinks.delta.upkeep import tidy
 from barca.io.sinks.depots import depot_of
-from barca.io.sinks.marker import Refused, claim
+from barca.io.sinks.marker import Marker, claim
+from barca.io.sinks.strangers import MARKER
+from barca.io.sinks.targets import Refused
 from barca.io.unify import conform
 from barca.partitions import parse_key
 from barca.schemas import KEY, ROWS
@@ -43,11 +45,17 @@ class Change:
         fragments: `schemas.FRAGMENTS` with `dim:` columns of the keys to put there.
         departed: Keys to remove, Hive form.
         whole: Whether nothing of what the table holds stays.
+        stays: Whether the table should hold other keys, which stay.
     """
 
     fragments: pl.DataFrame
     departed: Sequence[str]
     whole: bool
+    stays: bool
+
+
+class Gone(Exception):
+    """A table that should be there, and hold keys that stay, is not; nothing was written."""
 
 
 def publish_delta(target: Target, store: PackStore, change: Change) -> list[str]:
@@ -62,12 +70,24 @@ def publish_delta(target: Target, store: PackStore, change: Change) -> list[str]
         What readers should know of the types, where the commit set them.
 
     Raises:
+        Gone: There is no table, and keys that it should hold were to stay.
+        Refused: The prefix is not the sink's, or the table has keys of other dimensions.
         Lossy: A column cannot be written without loss; nothing was written.
         Exception: Whatever the store or delta-rs raises; the table is as it was.
     """
     depot = depot_of(target)
-    claim(target, depot)
+    found, own = claim(target, depot), Marker.of(target)
+    if found is not None and set(found.dimensions) != set(own.dimensions) and not change.whole:
+        raise Refused(
+            f"the Delta table {target.path} has keys of {_names(found.dimensions)}, and now should have "
+            f"those of {_names(own.dimensions)}; run the asset whole, without --partition, to write every one"
+        )
     table = Table(target)
+    if change.stays and table.open() is None:
+        raise Gone(
+            f"the Delta table {target.path} is gone; run the asset whole, without --partition, to write it "
+            "again"
+        )
     deadline = time.monotonic() + CONTENTION_SECONDS
     with depot.staging() as staging:
         while True:
@@ -80,8 +100,14 @@ def publish_delta(target: Target, store: PackStore, change: Change) -> list[str]
                 if not isinstance(error, Outrun) or time.monotonic() > deadline:
                     raise
             time.sleep(random.uniform(0.05, 0.5))  # noqa: S311 -- spreads writers, guards nothing
+        if found not in (None, own):
+            depot.write(MARKER, own.content())
         tidy(target, table, depot, staging)
     return notes
+
+
+def _names(dimensions: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in dimensions) or "no dimension"
 
 
 class _Attempt:

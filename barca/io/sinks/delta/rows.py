@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 FILE_ROWS: Final = 1_000_000
 """Rows of one data file, about; so many rows pass through memory at a time."""
+
+DATA_FILE: Final = re.compile(r"part-[0-9a-f]{32}\.parquet")
+"""Names of data files."""
 
 _RANGED: Final = (pl.Date, pl.Datetime, pl.String)
 _LONGEST: Final = 64

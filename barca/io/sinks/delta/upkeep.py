@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
-from barca.io.sinks.delta.rows import RowWriter
+from barca.io.sinks.delta.rows import DATA_FILE, RowWriter
 from barca.io.sinks.delta.table import Outrun, no_panics
 
 if TYPE_CHECKING:
@@ -48,10 +50,22 @@ def tidy(target: Target, table: Table, depot: Depot, staging: Path) -> None:
         hours = VACUUM_HOURS if target.spec.vacuum_hours is None else target.spec.vacuum_hours
         fresh = table.open()
         if fresh is not None:
-            with no_panics():
-                fresh.handle.vacuum(
-                    retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=True
-                )
+            _vacuum(fresh, depot, hours)
+
+
+def _vacuum(snapshot: Snapshot, depot: Depot, hours: int) -> None:
+    """Delete files that left the table long ago, and what commits that never came to be left so long ago.
+
+    Only files that the table's log knows of, or that are called as barca calls them: others may have files
+    beside them.
+    """
+    vacuum = partial(snapshot.handle.vacuum, retention_hours=hours, enforce_retention_duration=False)
+    with no_panics():
+        vacuum(dry_run=False)
+        left = vacuum(dry_run=True, full=True)
+    for name in left:
+        if DATA_FILE.fullmatch(name.rpartition("/")[2]):
+            depot.remove_file(unquote(name))
 
 
 def _merge(
