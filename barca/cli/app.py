@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "plan": "viewing:plan",
     "list": "viewing:list_nodes",
     "status": "viewing:status",
+    "head": "reading:head",
     "explain": "inspecting:explain",
     "diff": "inspecting:diff",
     "doctor": "inspecting:doctor",

@@ -55,6 +55,22 @@ def split_positionals(words: Sequence[str]) -> tuple[list[str] | None, list[Path
     return targets, files(rest)
 
 
+def one_target(verb: str, words: Sequence[str]) -> tuple[str, list[Path]]:
+    """The target, and files.
+
+    Raises:
+        UsageError: Not exactly one target is named, or a file does not exist.
+    """
+    targets, paths = split_positionals(words)
+    if targets is None or len(targets) != 1:
+        raise UsageError(
+            f"{verb} takes one target",
+            code="missing_target",
+            remediation=f"write `barca {verb} TARGET [FILES...]`; `barca list` shows the nodes",
+        )
+    return targets[0], paths
+
+
 def files(words: Iterable[str]) -> list[Path]:
     """Project files and directories.
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from barca.cli import options as opt
-from barca.cli.arguments import files, names, parse_partition, split_positionals
+from barca.cli.arguments import files, names, one_target, parse_partition
 from barca.cli.notes import note_selection
 from barca.cli.output import EXIT_CODES, choose_mode, emit_json, emit_view, terminal_width
 from barca.cli.session import listening, open_project, stdout_kept
-from barca.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 
 def explain(
-    words: opt.Words = None,
+    words: opt.OneTarget = None,
     partition: opt.Partition = None,
     env: opt.Env = None,
     as_json: opt.Json = False,
@@ -27,7 +22,7 @@ def explain(
 ) -> None:
     """Show why the keys of a target run or not, and how its code changed since the last success."""
     mode = choose_mode(as_json=as_json, pretty=pretty)
-    target, paths = _one_target("explain", words or ())
+    target, paths = one_target("explain", words or ())
     with listening() as listener:
         project = open_project(paths, env=env, listener=listener)
         explained = project.explain(target, partition=parse_partition(partition or ())).to_dict()
@@ -43,7 +38,7 @@ def explain(
 
 
 def diff(
-    words: opt.Words = None,
+    words: opt.OneTarget = None,
     partition: opt.Partition = None,
     on: Annotated[
         str | None,
@@ -55,7 +50,7 @@ def diff(
 ) -> None:
     """Compare the current result of a key with the one before it: rows added, removed, changed."""
     mode = choose_mode(as_json=as_json, pretty=pretty)
-    target, paths = _one_target("diff", words or ())
+    target, paths = one_target("diff", words or ())
     with stdout_kept():
         project = open_project(paths, env=env)
         found = project.diff(target, partition=parse_partition(partition or ()), on=names(on))
@@ -82,14 +77,3 @@ def doctor(
 
         emit_view(diagnosis_view(found, terminal_width()))
     return max((EXIT_CODES[check["kind"]] for check in found["checks"] if not check["ok"]), default=0)
-
-
-def _one_target(verb: str, words: Sequence[str]) -> tuple[str, list[Path]]:
-    targets, paths = split_positionals(words)
-    if targets is None or len(targets) != 1:
-        raise UsageError(
-            f"{verb} takes one target",
-            code="missing_target",
-            remediation=f"write `barca {verb} TARGET [FILES...]`; `barca list` shows the nodes",
-        )
-    return targets[0], paths

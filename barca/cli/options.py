@@ -27,6 +27,14 @@ Words = Annotated[
         show_default=False,
     ),
 ]
+OneTarget = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TARGET FILES",
+        help="A node's name or id, then project files or directories.",
+        show_default=False,
+    ),
+]
 Files = Annotated[
     list[str] | None,
     typer.Argument(metavar="FILES", help="Project files or directories.", show_default=False),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from barca.config import find_root, read_config
-from barca.discovery import discover, evaluate_groups, evaluate_partitions, function_ref, graph_of
+from barca.discovery import discover, function_ref, graph_of
 from barca.errors import DefinitionError, UsageError
 from barca.exec.memory import total_memory
 from barca.graph import short_name
@@ -19,7 +19,9 @@ from barca.io.notes import Notes
 from barca.io.runs import read_markers
 from barca.io.storage import FilePackStore
 from barca.io.values import read_values
+from barca.project.current import Current
 from barca.project.forecast import Forecast
+from barca.project.listing import listing
 from barca.project.opening import Opening, ids_of
 from barca.project.past import find_run, history, log_lines, run_details, runs_table, step_of
 from barca.project.request import as_list, find_targets, require_tasks, selection_of
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from barca.ports import Executor, LedgerReader, Listener
     from barca.project.comparison import Comparison
     from barca.project.explanation import Explanation
+    from barca.project.preview import Preview
     from barca.project.request import Options, Selection, Target, Targets
     from barca.project.world import Request, World
 
@@ -192,10 +195,18 @@ class Project:
         """
         from barca.project.comparison import compare_newest
 
-        (node_id,) = _only_one(find_targets(self.graph, ids_of(self.graph), as_list(target)), "diff")
-        return compare_newest(
-            self.graph.nodes[node_id], self._reader(), self._store, selection_of(partition), on
-        )
+        node = self.graph.nodes[self._one(target, "diff")]
+        return compare_newest(node, self._reader(), self._store, selection_of(partition), on)
+
+    def head(self, target: Target, rows: int = 10, *, partition: Selection = None) -> Preview:
+        """The first rows of what a node holds now, up to date or not; nothing is run.
+
+        Raises:
+            UsageError: The node, or a result of the selected keys, does not exist.
+        """
+        from barca.project.preview import preview
+
+        return preview(self._current(), self._one(target, "head"), rows, selection_of(partition))
 
     def diagnose(self) -> dict[str, Any]:
         """Whether files load, and the ledger and what it names can be read, as JSON-writable values."""
@@ -205,23 +216,7 @@ class Project:
 
     def list_nodes(self) -> dict[str, Any]:
         """Every node and every load error, as JSON-writable values."""
-        _, without_keys = evaluate_partitions(self.graph)
-        _, without_groups = evaluate_groups(self.graph)
-        graph = self.graph.without([*without_keys, *without_groups])
-        nodes = [
-            {
-                "id": node.id,
-                "kind": node.kind,
-                "freshness": repr(node.definition.freshness) if node.definition.freshness else None,
-                "partitions": list(node.dimensions),
-                "inputs": [edge.source for edge in node.edges],
-                "env": list(node.definition.env),
-                "description": node.definition.description,
-            }
-            for node in graph.nodes.values()
-        ]
-        errors = [error.to_dict() for error in graph.load_errors]
-        return {"nodes": nodes, "load_errors": errors, "total": len(nodes)}
+        return listing(self.graph)
 
     def history(
         self,
@@ -254,9 +249,8 @@ class Project:
         """
         from barca.project.statistics import node_stats
 
-        (node_id,) = _only_one(find_targets(self.graph, ids_of(self.graph), as_list(target)), "stats")
-        limit = self._opening.memory_limit
-        return node_stats(self._reader(), self.graph.nodes[node_id], limits, limit)
+        node = self.graph.nodes[self._one(target, "stats")]
+        return node_stats(self._reader(), node, limits, self._opening.memory_limit)
 
     def logs(
         self, run_id: str | None = None, *, step: str | None = None, stream: str | None = None
@@ -285,6 +279,12 @@ class Project:
     @cached_property
     def _ledger(self) -> DeltaLedger:
         return DeltaLedger(self._store_root / "ledger")
+
+    def _current(self) -> Current:
+        return Current(self.graph, self._reader(), self._store)
+
+    def _one(self, target: Target, verb: str) -> NodeId:
+        return _only_one(find_targets(self.graph, ids_of(self.graph), as_list(target)), verb)[0]
 
     def _reader(self) -> LedgerReader:
         return self._ledger.reader()

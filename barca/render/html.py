@@ -135,6 +135,12 @@ def comparison_html(compared: Mapping[str, Any]) -> str:
     return _block(name, _counts({kind: compared[kind] for kind in (*kinds, "unchanged")}), *tables)
 
 
+def values_html(values: Mapping[str, Any]) -> str:
+    """Values by display key, each as its `repr`."""
+    rows = [(_text(key), _text(repr(value))) for key, value in values.items()]
+    return _block(plural(len(rows), "value"), _table(("key", "value"), rows))
+
+
 def _text(value: object) -> str:
     return html.escape(safe(value))
 

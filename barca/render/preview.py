@@ -11,7 +11,7 @@ from barca.render.grid import count, text
 from barca.render.text import plural, safe, safe_lines, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import RenderableType
 
@@ -21,7 +21,12 @@ _LINES = 30
 
 
 def table_preview(
-    columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]], height: int | None, width: int
+    columns: Sequence[tuple[str, str]],
+    rows: Sequence[Sequence[Any]],
+    height: int | None,
+    width: int,
+    *,
+    most_rows: int = SHOWN_ROWS,
 ) -> list[RenderableType]:
     """The first rows of a table as a rich table.
 
@@ -30,12 +35,13 @@ def table_preview(
         rows: Cells of the first rows.
         height: Rows of the whole table, or `None` when nobody counted.
         width: Characters to fill; columns that do not fit are counted instead.
+        most_rows: At most so many rows are shown.
     """
     from rich import box
     from rich.table import Table
 
     most = min(CELL_WIDTH, max(10, width // 2))
-    cells = [[shorten(_cell(value), most) for value in row] for row in rows[:SHOWN_ROWS]]
+    cells = [[shorten(_cell(value), most) for value in row] for row in rows[:most_rows]]
     fitting = _fitting([name for name, _ in columns], [dtype for _, dtype in columns], cells, width)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for name, dtype in columns[:fitting]:
@@ -74,3 +80,23 @@ def value_preview(value: Any) -> list[RenderableType]:
     if len(lines) > _LINES:
         view.append(text(f"{plural(len(lines) - _LINES, 'line')} more", "dim"))
     return view
+
+
+def head_view(head: Mapping[str, Any], rows: int, width: int) -> list[RenderableType]:
+    """`barca head`: the first rows of a table, or the first values.
+
+    Args:
+        head: The JSON form.
+        rows: How many were asked for.
+        width: Characters of the terminal.
+    """
+    of = f"{head['target']}, {plural(head['keys'], 'key')} with a result"
+    if "values" in head:
+        view: list[RenderableType] = []
+        for key, value in head["values"].items():
+            view += [*([text(key, "bold")] if key else []), *value_preview(value)]
+        return [*view, text(of, "dim")]
+    columns = [(column["name"], column["dtype"].lower()) for column in head["columns"]]
+    cells = [list(row.values()) for row in head["rows"]]
+    height = len(cells) if len(cells) < rows else None
+    return [*table_preview(columns, cells, height, width, most_rows=rows), text(of, "dim")]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -146,3 +147,38 @@ def barca(fake: Fake, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended
         return Ended(code, captured.out, captured.err)
 
     return run
+
+
+class Commands:
+    """A project whose commands run in this process, steps too."""
+
+    def __init__(self, project: Any, capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
+        self.root = project.root
+        self.write = project.write
+        self._capture = capture
+        self._patch = patch
+
+    def cli(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        from barca.__main__ import main
+
+        self._capture.readouterr()
+        with self._patch.context() as patch:
+            patch.chdir(self.root)
+            patch.delenv("BARCA_OUTPUT", raising=False)
+            for name, value in (env or {}).items():
+                patch.setenv(name, value)
+            code = main(arguments)
+        captured = self._capture.readouterr()
+        return subprocess.CompletedProcess(arguments, code, captured.out, captured.err)
+
+    def cli_json(self, *arguments: str) -> Any:
+        done = self.cli(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def commands(project: Any, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """An empty project and its command line."""
+    project.write("barca.toml", '[execution]\nexecutor = "inline"\n')
+    return Commands(project, capfd, monkeypatch)

@@ -47,40 +47,11 @@ PIPELINE = """
 """
 
 
-class Shop:
-    """A project whose commands run in this process."""
-
-    def __init__(self, project: Any, capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
-        self.root = project.root
-        self.write = project.write
-        self._capture = capture
-        self._patch = patch
-
-    def cli(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        from barca.__main__ import main
-
-        self._capture.readouterr()
-        with self._patch.context() as patch:
-            patch.chdir(self.root)
-            patch.delenv("BARCA_OUTPUT", raising=False)
-            for name, value in (env or {}).items():
-                patch.setenv(name, value)
-            code = main(arguments)
-        captured = self._capture.readouterr()
-        return subprocess.CompletedProcess(arguments, code, captured.out, captured.err)
-
-    def cli_json(self, *arguments: str) -> Any:
-        done = self.cli(*arguments, "--json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-
 @pytest.fixture
-def shop(project, capfd, monkeypatch) -> Shop:
-    project.write("barca.toml", '[execution]\nexecutor = "inline"\n')
-    project.write("pipeline.py", PIPELINE)
-    project.write("versions.json", json.dumps({"r1": 1, "r2": 2, "r3": 3}))
-    return Shop(project, capfd, monkeypatch)
+def shop(commands):
+    commands.write("pipeline.py", PIPELINE)
+    commands.write("versions.json", json.dumps({"r1": 1, "r2": 2, "r3": 3}))
+    return commands
 
 
 def step(result, name):

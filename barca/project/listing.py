@@ -1,0 +1,31 @@
+"""The nodes of a project, and what of it does not load, as plain values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from barca.discovery import evaluate_groups, evaluate_partitions
+
+if TYPE_CHECKING:
+    from barca.graph import Graph
+
+
+def listing(graph: Graph) -> dict[str, Any]:
+    """Every node and every load error, as JSON-writable values."""
+    _, without_keys = evaluate_partitions(graph)
+    _, without_groups = evaluate_groups(graph)
+    graph = graph.without([*without_keys, *without_groups])
+    nodes = [
+        {
+            "id": node.id,
+            "kind": node.kind,
+            "freshness": repr(node.definition.freshness) if node.definition.freshness else None,
+            "partitions": list(node.dimensions),
+            "inputs": [edge.source for edge in node.edges],
+            "env": list(node.definition.env),
+            "description": node.definition.description,
+        }
+        for node in graph.nodes.values()
+    ]
+    errors = [error.to_dict() for error in graph.load_errors]
+    return {"nodes": nodes, "load_errors": errors, "total": len(nodes)}
