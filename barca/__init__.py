@@ -51,6 +51,7 @@ __all__ = [
     "scan",
     "sensor",
     "sink",
+    "sql",
     "stats",
     "status",
     "task",
@@ -151,6 +152,31 @@ def stats(target: Any, *files: str | Path, **options: Any) -> dict[str, Any]:
     from barca import project
 
     return project.stats(target, *files, **options)
+
+
+def sql(query: str, *files: str | Path, params: Any = None, **options: Any) -> pl.LazyFrame:
+    """A query over what nodes hold now, up to date or not; nothing is run.
+
+    Each node is a view: of its function's name, or of its id in double quotes where two share the name. Its
+    columns are the dimensions, as String, then those of its results; of results that are no tables, `value`.
+    Only files of nodes that the query names are read, and of them what it asks for, when it is collected.
+
+        barca.sql("SELECT shop, SUM(units) AS units FROM sales GROUP BY shop").collect()
+        barca.sql("SELECT * FROM sales WHERE week > :week", params={"week": 7}).collect()
+
+    Args:
+        query: `SELECT`, `WITH` or `EXPLAIN`, in the SQL of Polars.
+        *files: As for `get`.
+        params: Values for `:name` in the query: texts, numbers, booleans, dates, `None`, or lists for `IN`.
+        **options: `env`.
+
+    Raises:
+        BarcaError: The query does anything but read, is no SQL, or names what is no node, has no result, or
+            is no table.
+    """
+    from barca import project
+
+    return project.sql(query, *files, params=params, **options)
 
 
 def plan_target(target: Any = None, *files: str | Path, **options: Any) -> Any:

@@ -230,7 +230,7 @@ def python_page() -> str:
         entries("barca.partitions", ["partitions", "partitions_from", "collect", "batches", "batches_by"]),
         entries("barca.model", ["Failed", "Always", "Manual", "Schedule"]),
         "## Running",
-        entries("barca", ["get", "scan", "run"]),
+        entries("barca", ["get", "scan", "run", "sql"]),
         entries("barca", ["plan_target"], rename="plan"),
         entries("barca", ["status"]),
         "## Projects",

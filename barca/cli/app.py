@@ -28,6 +28,7 @@ _COMMANDS: Final = {
     "list": "viewing:list_nodes",
     "status": "viewing:status",
     "head": "reading:head",
+    "sql": "reading:sql",
     "explain": "inspecting:explain",
     "diff": "inspecting:diff",
     "doctor": "inspecting:doctor",

@@ -242,3 +242,25 @@ def seconds(option: str, given: str) -> float:
     if not 0 < value < float("inf"):
         raise UsageError(f"{option} takes a positive number of seconds, not `{given}`", code="number")
     return value
+
+
+def parse_params(texts: Sequence[str]) -> dict[str, Any]:
+    """Values of a query's parameters, from every `--param`: JSON where it is that, else the text itself.
+
+    Raises:
+        UsageError: Not `NAME=VALUE`, or a name twice.
+    """
+    params: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier() or name in params:
+            raise UsageError(
+                f"--param `{text}` is not NAME=VALUE, or names one twice",
+                code="query_parameter",
+                remediation="write e.g. --param week=7; quotes make a text of a number: --param 'shop=\"7\"'",
+            )
+        try:
+            params[name] = json.loads(value)
+        except ValueError:
+            params[name] = value
+    return params

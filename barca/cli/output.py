@@ -77,11 +77,32 @@ def write(stream: TextIO, text: str) -> None:
     except OSError as error:
         _silence(stream)
         if stream is not sys.stderr:
-            raise StoreError(
-                f"the output cannot be written: {error}",
-                code="output",
-                remediation="what was computed is kept; run again with the output sent elsewhere",
-            ) from error
+            raise _unwritable(error) from error
+
+
+def emit_bytes(content: bytes) -> None:
+    """The result as it is on stdout.
+
+    Raises:
+        StoreError: It cannot be written.
+    """
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        _silence(sys.stdout)
+    except OSError as error:
+        _silence(sys.stdout)
+        raise _unwritable(error) from error
+
+
+def _unwritable(error: OSError) -> StoreError:
+    return StoreError(
+        f"the output cannot be written: {error}",
+        code="output",
+        remediation="what was computed is kept; run again with the output sent elsewhere",
+    )
 
 
 def _silence(stream: TextIO) -> None:

@@ -1,4 +1,4 @@
-"""`barca head`: what current results hold, without running anything."""
+"""`barca head` and `barca sql`: what current results hold, without running anything."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from barca.cli import options as opt
-from barca.cli.arguments import one_target, parse_partition, whole_number
+from barca.cli.arguments import files, one_target, parse_params, parse_partition, whole_number
 from barca.cli.output import choose_mode, emit_json, emit_view, terminal_width
 from barca.cli.session import open_project, stdout_kept
+from barca.cli.tables import FORMS, check_form, emit_table
+from barca.errors import UsageError
 
 HEAD_ROWS = 10
 
@@ -40,3 +42,55 @@ def head(
     from barca.render.preview import head_view
 
     emit_view(head_view(found, number, terminal_width()))
+
+
+def sql(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="QUERY FILES",
+            help="A query in the SQL of Polars, then project files or directories. Each node is a view: its "
+            "name, or its id in double quotes.",
+            show_default=False,
+        ),
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            metavar="NAME=VALUE",
+            help="What :NAME is in the query (repeatable): a number, true, null, a JSON list, or text.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar=f"{'|'.join(FORMS)}|FILE",
+            help="Form on stdout, or a file: .parquet, .csv, .json, .ndjson, .arrow.",
+            show_default=False,
+            autocompletion=opt.choices(*FORMS),
+        ),
+    ] = None,
+    env: opt.Env = None,
+    as_json: opt.Json = False,
+    pretty: opt.Pretty = False,
+) -> None:
+    """Query what nodes hold now, each a view with dimension columns; nothing is run or changed."""
+    mode = choose_mode(as_json=as_json, pretty=pretty)
+    query, *paths = words or ("",)
+    if not query.strip():
+        raise UsageError(
+            "sql takes a query", code="missing_query", remediation='write `barca sql "SELECT ..."`'
+        )
+    if output:
+        check_form(output)
+    params = parse_params(param or ())
+    with stdout_kept():
+        from barca.project.queries import computed
+
+        lazy = open_project(files(paths), env=env).sql(query, params)
+        frame = computed(lambda: lazy.collect(engine="in-memory"))
+    emit_table(frame, output, mode)

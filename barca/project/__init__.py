@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from barca.project.facade import Project
-from barca.project.verbs import get, plan, run, scan, stats, status
+from barca.project.verbs import get, plan, run, scan, sql, stats, status
 
-__all__ = ["Project", "get", "plan", "run", "scan", "stats", "status"]
+__all__ = ["Project", "get", "plan", "run", "scan", "sql", "stats", "status"]

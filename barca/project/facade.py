@@ -208,6 +208,12 @@ class Project:
 
         return preview(self._current(), self._one(target, "head"), rows, selection_of(partition))
 
+    def sql(self, query: str, params: Mapping[str, Any] | None = None) -> pl.LazyFrame:
+        """A query over what nodes hold now, each a view of its name; see `barca.sql`."""
+        from barca.project.queries import run_query
+
+        return run_query(self._current(), query, params or {})
+
     def diagnose(self) -> dict[str, Any]:
         """Whether files load, and the ledger and what it names can be read, as JSON-writable values."""
         from barca.project.diagnosis import diagnosis

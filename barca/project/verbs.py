@@ -123,3 +123,13 @@ def stats(
 def status(target: Targets = None, *files: str | Path, env: str | Mapping[str, str] | None = None) -> Status:
     """See `barca.status`."""
     return _project(target, files, env=env).status(target)
+
+
+def sql(
+    query: str,
+    *files: str | Path,
+    params: Mapping[str, Any] | None = None,
+    env: str | Mapping[str, str] | None = None,
+) -> pl.LazyFrame:
+    """See `barca.sql`."""
+    return Project(files=files, env=env).sql(query, params)

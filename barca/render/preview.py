@@ -40,7 +40,8 @@ def table_preview(
     from rich import box
     from rich.table import Table
 
-    most = min(CELL_WIDTH, max(10, width // 2))
+    alone = len(columns) == 1
+    most = max(10, width - 2) if alone else min(CELL_WIDTH, max(10, width // 2))
     cells = [[shorten(_cell(value), most) for value in row] for row in rows[:most_rows]]
     fitting = _fitting([name for name, _ in columns], [dtype for _, dtype in columns], cells, width)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
