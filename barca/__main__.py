@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
-from typing import TYPE_CHECKING
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+FEW_COLLECTIONS: Final = 100_000
+"""Allocations between two garbage collections: importing makes many objects, and none of them is garbage."""
+
+
+def command() -> NoReturn:
+    """Be the `barca` process, from its start to its end."""
+    gc.set_threshold(FEW_COLLECTIONS)
+    _end(main())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         show_version(mode_of(words))
         return 0
+    from barca.cli.session import start_early
+
+    start_early(words)
     from barca.cli.app import run
 
     return run(words)
@@ -37,5 +53,20 @@ def _open_streams() -> None:
             setattr(sys, f"__{name}__", stream)
 
 
+def _end(code: int) -> NoReturn:
+    """End the process, once what others want done at its end is done.
+
+    The interpreter would take apart every module first, and with Polars that takes longer than many commands.
+    """
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
+        atexit._run_exitfuncs()  # noqa: SLF001
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

@@ -325,6 +325,7 @@ class Work(Record, kw_only=True):
         inputs: One binding per filled parameter.
         keyed: Whether the result is what gives other nodes their keys.
         gives: Dimensions that take their keys from the result.
+        before: Frame of `schemas.FRAGMENTS`, one row: the newest such result, which stands for an equal one.
         serializer: Forced format.
         engine: Engine that collects a returned LazyFrame.
         timeout_seconds: Per call.
@@ -344,6 +345,7 @@ class Work(Record, kw_only=True):
     inputs: tuple[InputBinding, ...] = ()
     keyed: bool = False
     gives: tuple[str, ...] = ()
+    before: pl.DataFrame | None = None
     serializer: Serializer | None = None
     engine: Engine = "in-memory"
     timeout_seconds: float | None = 300

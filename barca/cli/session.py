@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barca.config import find_root, read_config
+from barca.errors import BarcaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from barca.config import Config
     from barca.exec.pool import Workers
     from barca.project import Project
     from barca.render.progress import ProgressListener
@@ -43,14 +45,39 @@ def workers_starting(executor: str | None) -> Iterator[str | Workers | None]:
     if (executor or config.executor or "processes") != "processes":
         yield executor
         return
-    from barca.exec.pool import Workers
-
-    workers = Workers(config.pool_size)
-    workers.start()
+    workers = _early.pop() if _early else _workers(config)
     try:
         yield workers
     finally:
         workers.stop()
+
+
+_early: list[Workers] = []
+
+
+def start_early(words: list[str]) -> None:
+    """Start the first worker of a command that will need one, before the command line is understood.
+
+    In a terminal it is not done: there, what steps print has to go past the bars of `listening`.
+
+    Args:
+        words: What follows `barca`.
+    """
+    told = any(word.startswith(("--executor", "--dry-run", "--help", "-h")) for word in words)
+    if words[:1] not in (["get"], ["run"]) or told or sys.stderr.isatty():
+        return
+    with suppress(BarcaError, OSError):  # whatever is wrong is told when the command is carried out
+        config = read_config(find_root(Path.cwd()))
+        if config.executor in (None, "processes"):
+            _early.append(_workers(config))
+
+
+def _workers(config: Config) -> Workers:
+    from barca.exec.pool import Workers
+
+    workers = Workers(config.pool_size)
+    workers.start()
+    return workers
 
 
 @contextmanager

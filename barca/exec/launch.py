@@ -1,72 +1,79 @@
-"""Starting worker processes: never by fork, never running the user's script again, deaf to Ctrl-C.
+"""Starting worker processes: fresh interpreters, never forks, that know nothing of the user's script.
 
-No Polars here: workers import this module before the variables that Polars reads are set.
+A script without an `if __name__ == "__main__"` guard would start its own run in every worker, so workers
+have a main module of their own; functions of scripts and notebooks travel as pickles.
+
+No Polars here: the first worker is started before this process imports it.
 """
 
 from __future__ import annotations
 
-import signal
-import threading
-from contextlib import contextmanager
-from multiprocessing import context, spawn
-from typing import TYPE_CHECKING, Any
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from multiprocessing.connection import Pipe
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping, Sequence
+    from multiprocessing.connection import Connection
 
-_PATCH = threading.Lock()
-
-
-@contextmanager
-def _main_left_out() -> Iterator[None]:
-    """Processes that this thread starts inside do not import the parent's `__main__` again.
-
-    A script without an `if __name__ == "__main__"` guard would start its own run in every worker. Nothing
-    of barca lives in `__main__`; functions of notebooks and scripts travel as pickles.
-    """
-    owner = threading.get_ident()
-    with _PATCH:
-        original = spawn.get_preparation_data
-
-        def prepare(name: str) -> dict[str, Any]:
-            data: dict[str, Any] = original(name)
-            if threading.get_ident() == owner:
-                data.pop("init_main_from_name", None)
-                data.pop("init_main_from_path", None)
-            return data
-
-        spawn.get_preparation_data = prepare
-        try:
-            yield
-        finally:
-            spawn.get_preparation_data = original
+MAIN: Final = """
+import gc
+gc.disable()  # what is imported stays: collections would only look at it again and again
+import sys
+from multiprocessing.connection import Connection
+pipe = Connection(int(sys.argv[1]))
+sys.path[:], sys.argv[:] = pipe.recv()
+from barca.exec.worker import serve
+serve(pipe)
+"""
 
 
-class _Process(context.SpawnProcess):
-    @staticmethod
-    def _Popen(process_obj: Any) -> Any:  # noqa: N802  # multiprocessing's name
-        with _main_left_out():
-            return context.SpawnProcess._Popen(process_obj)  # noqa: SLF001
+class Setup(NamedTuple):
+    """The surroundings of a worker: those of the process that started it, at one moment.
 
-
-class WorkerContext(context.SpawnContext):
-    """The multiprocessing context of workers: each is a fresh interpreter.
-
-    A server that forks them would have to be started first, and could not import anything that starts
-    threads, which is what takes the time.
+    Attributes:
+        environment: Environment variables, whole.
+        directory: Working directory.
+        path: `sys.path`.
     """
 
-    Process = _Process
+    environment: Mapping[str, str]
+    directory: str
+    path: Sequence[str]
 
 
-@contextmanager
-def interrupts_held() -> Iterator[None]:
-    """Processes and threads started inside do not receive Ctrl-C; this thread gets it at the end."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def start(setup: Setup) -> tuple[subprocess.Popen[bytes], Connection]:
+    """Start a worker without waiting for it; gives the process and a pipe to it.
+
+    It leads a process group of its own, so that what its steps start can be ended with it, and the
+    terminal's Ctrl-C does not reach it. Nothing that it writes can reach this process's stdout.
+
+    Raises:
+        OSError: The machine does not let a process start.
+    """
+    pipe, other_end = Pipe()
+    with other_end:
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
+        process = subprocess.Popen(  # noqa: S603  # this interpreter, and code of ours
+            [sys.executable, *flags, "-c", MAIN, str(other_end.fileno())],
+            pass_fds=[other_end.fileno()],
+            env=setup.environment,
+            cwd=setup.directory,
+            stdin=subprocess.DEVNULL,
+            stdout=(shown := _stderr()),
+            stderr=shown,
+            process_group=0,
+        )
+    pipe.send((list(setup.path), sys.argv))
+    return process, pipe
+
+
+def _stderr() -> int:
+    """Descriptor of this process's stderr, or what stands for one that is closed."""
+    with suppress(OSError):
+        os.fstat(2)
+        return 2
+    return subprocess.DEVNULL

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import subprocess
 import sys
 import weakref
 from contextlib import suppress
@@ -15,11 +16,11 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from barca.exec.launch import WorkerContext, interrupts_held
-from barca.exec.worker import Setup, serve
+from barca.exec.launch import Setup, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from multiprocessing.connection import Connection
 
     from barca.exec.worker import Answer, Order
 
@@ -47,13 +48,8 @@ class Worker:
     """
 
     def __init__(self, setup: Setup) -> None:
-        context = WorkerContext()
         self.equipped = False
-        self._pipe, other_end = context.Pipe()
-        self._process = context.Process(target=serve, args=(other_end, setup), name="barca-worker")
-        with interrupts_held():
-            self._process.start()
-        other_end.close()
+        self._process, self._pipe = start(setup)
         _all.add(self)
 
     def equip(self, tools: bytes) -> None:
@@ -75,41 +71,50 @@ class Worker:
         Raises:
             WorkerEnded: There will be none.
         """
-        alive = self._process.is_alive()  # asked first: what it sent before it ended can be read after
+        alive = self._process.poll() is None  # asked first: what it sent before it ended can be read after
         try:
             if self._pipe.poll():
                 return cast("Answer", self._pipe.recv())
         except Exception:  # the end of the pipe, or rubbish that a step wrote to it
-            self._process.join(LAST_SECONDS)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(LAST_SECONDS)
         else:
             if alive:
                 return None
-        code = self._process.exitcode
+        code = self._process.returncode
         self.kill()
         raise WorkerEnded(code)
 
     def stop(self) -> None:
         """End it, at once, and wait until it has ended."""
         self._process.kill()
-        self._process.join()
+        self._process.wait()
         self._pipe.close()
         _all.discard(self)
 
     def kill(self) -> None:
         """End it together with every process that its steps have started."""
-        if hasattr(os, "killpg") and self._process.pid is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self.stop()
 
-    def signals(self) -> tuple[Any, int]:
-        """What gets ready when there is an answer, or none will come."""
-        return self._pipe, self._process.sentinel
+    @property
+    def pipe(self) -> Connection:
+        """What gets ready when there is an answer, or, as the other end is closed, none will come."""
+        return self._pipe
+
+    @property
+    def process_id(self) -> int:
+        """Of the process."""
+        return self._process.pid
 
 
 def wait_for_any(workers: Iterable[Worker], seconds: float) -> None:
-    """Wait until a worker has answered or ended, for so many seconds at most."""
-    wait([ready for worker in workers for ready in worker.signals()], seconds)
+    """Wait until a worker has answered or ended, for so many seconds at most.
+
+    The end of one whose steps left processes behind, which keep its pipe open, is not noticed here.
+    """
+    wait([worker.pipe for worker in workers], seconds)
 
 
 _all: weakref.WeakSet[Worker] = weakref.WeakSet()

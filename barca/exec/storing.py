@@ -41,9 +41,17 @@ def pack_path(work: Work, part: str = "") -> str:
 
 def store_keyed(work: Work, store: PackStore, returned: Any) -> Stored:
     """Store what a keyed source returned."""
-    path = pack_path(work)
     return Stored(
-        pack_keyed(store, path, work.node, returned, work.keys, dimensions=work.gives, engine=work.engine)
+        pack_keyed(
+            store,
+            pack_path(work),
+            work.node,
+            returned,
+            work.keys,
+            dimensions=work.gives,
+            engine=work.engine,
+            before=work.before,
+        )
     )
 
 

@@ -1,26 +1,25 @@
 """What runs in a worker process: getting ready, then works one after the other.
 
-No Polars at module level: the variables that Polars reads when it is imported are set in `serve`.
+No Polars at module level: a process that starts workers imports this before it imports Polars.
 """
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import pickle
 import shutil
 import signal
-import sys
 import threading
 import traceback
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
     from multiprocessing.connection import Connection
 
     from barca.model import Definition, FunctionRef
@@ -46,23 +45,7 @@ class Order(NamedTuple):
     finished: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """The surroundings of a worker: those of the process that started it, at one moment.
-
-    Attributes:
-        environment: Environment variables, whole.
-        directory: Working directory.
-        path: `sys.path`.
-    """
-
-    environment: Mapping[str, str]
-    directory: str
-    path: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Tools:
+class Tools(NamedTuple):
     """The parts of `execute` that are the same for every work.
 
     Attributes:
@@ -78,39 +61,29 @@ class Tools:
     quiet: bool
 
 
-def serve(pipe: Connection, setup: Setup) -> None:
+def serve(pipe: Connection) -> None:
     """Be a worker until this process is ended, or the one at the other end of the pipe has ended.
 
     Args:
         pipe: Brings a pickle of `Tools`, then one `Order` after the other; takes an `Answer` to each.
-        setup: The surroundings.
     """
-    _make_worker(setup)
+    os.set_inheritable(pipe.fileno(), False)  # noqa: FBT003  # it takes no names
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     messages: SimpleQueue[Any] = SimpleQueue()
     receiver = threading.Thread(target=_receive, args=(pipe, messages), name="barca-orders", daemon=True)
     receiver.start()
     tools: Tools | BaseException
     try:
-        os.chdir(setup.directory)
-        sys.path[:] = setup.path
         from barca.exec import call, capture  # noqa: F401  # the import is what takes time
 
         capture.install()
         tools = pickle.loads(messages.get())
     except BaseException as error:  # told by the works, not lost with the process
         tools = error
+    gc.freeze()
+    gc.enable()
     while True:
         pipe.send(_answer(messages.get(), tools))
-
-
-def _make_worker(setup: Setup) -> None:
-    os.environ.clear()
-    os.environ.update(setup.environment)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    if hasattr(os, "setpgid"):
-        os.setpgid(0, 0)  # so that what a step starts can be ended with it
 
 
 def _receive(pipe: Connection, messages: SimpleQueue[Any]) -> None:
@@ -128,9 +101,7 @@ def _receive(pipe: Connection, messages: SimpleQueue[Any]) -> None:
             messages.put(message)
     for directory in directories:
         shutil.rmtree(directory, ignore_errors=True)
-    if hasattr(os, "killpg"):
-        os.killpg(0, signal.SIGKILL)
-    os._exit(1)
+    os.killpg(0, signal.SIGKILL)
 
 
 def _answer(order: Order, tools: Tools | BaseException) -> Answer:

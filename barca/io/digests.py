@@ -18,7 +18,13 @@ the user's order, the types written by `dtype_text`. The body is every cell of t
 | Null | | `~` |
 
 and a line feed after every row. Each cell ends where its own text says, so that different rows never give
-the same text. Nothing of it depends on chunks, on the file's layout, or on how Polars prints a value.
+the same text.
+
+The body of a keyed source's answer, which is hashed in every run, is told by column: the lengths of its
+texts in UTF-8 bytes, as runs of equal ones (`<count>x<length>;`, the length `~` for nulls), a `:`, then the
+texts on end.
+
+Nothing of it depends on chunks, on the file's layout, or on how Polars prints a value.
 """
 
 from __future__ import annotations
@@ -87,9 +93,19 @@ def digest_pairs(pairs: pl.DataFrame) -> str:
     """
     columns = [(name, dtype_text(dtype)) for name, dtype in pairs.schema.items()]
     hasher = xxhash.xxh3_128(_head("keyed", columns).encode())
-    for texts in _slices(pairs):
-        hasher.update(texts.str.join("").item().encode())
+    for column in pairs.get_columns():
+        hasher.update(_runs_of_lengths(column).encode())
+        for texts in _slices(column.to_frame(), text=pl.col(column.name)):
+            hasher.update(texts.str.join("").item().encode())
     return hasher.hexdigest()
+
+
+def _runs_of_lengths(column: pl.Series) -> str:
+    """The lengths of texts, equal ones that follow each other told once."""
+    runs = column.str.len_bytes().rle().struct.unnest()
+    length = pl.col("value").cast(pl.String).fill_null("~")
+    text: str = runs.select(pl.format("{}x{};", "len", length).str.join("")).item()
+    return f"{text}:"
 
 
 def _head(kind: str, columns: Sequence[tuple[str, str]]) -> str:
@@ -103,14 +119,18 @@ def _row_texts(rows: pl.DataFrame) -> Iterator[bytes]:
     if not rows.width:
         return iter([b"\n"] * rows.height)
     return chain.from_iterable(
-        cast("list[bytes]", texts.cast(pl.Binary).to_list()) for texts in _slices(rows)
+        cast("list[bytes]", texts.cast(pl.Binary).to_list())
+        for texts in _slices(rows, _body_text(rows.schema))
     )
 
 
-def _slices(rows: pl.DataFrame) -> Iterator[pl.Series]:
-    """The body texts of consecutive rows, String, some megabytes at a time."""
-    cells = chain.from_iterable(_cell(pl.col(name), dtype) for name, dtype in rows.schema.items())
-    text = pl.concat_str([*cells, pl.lit("\n")]).alias("text")
+def _body_text(schema: pl.Schema) -> pl.Expr:
+    cells = chain.from_iterable(_cell(pl.col(name), dtype) for name, dtype in schema.items())
+    return pl.concat_str([*cells, pl.lit("\n")]).alias("text")
+
+
+def _slices(rows: pl.DataFrame, text: pl.Expr) -> Iterator[pl.Series]:
+    """A text of consecutive rows, String, some megabytes at a time."""
     step = max(1, _SLICE_BYTES * rows.height // max(1, int(rows.estimated_size())))
     for begin in range(0, rows.height, step):
         yield rows.slice(begin, step).select(text).to_series()

@@ -17,7 +17,7 @@ from barca.io.packing import Shelf, write_keyed
 from barca.io.packs import readable
 from barca.io.plain import canonical_texts, why_not_canonical
 from barca.io.tables import is_table, to_frame, unstorable
-from barca.schemas import FORMAT, KEY, KEYED, ORDINAL, PATH, VALUE
+from barca.schemas import DIGEST, FORMAT, KEY, KEYED, ORDINAL, PATH, RUN_HASH, VALUE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +46,9 @@ def pack_keyed(
     *,
     dimensions: Sequence[str] = (),
     engine: Engine = "in-memory",
+    before: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Store what a keyed source returned.
+    """Store what a keyed source returned, unless that is what is stored already.
 
     Keys are strings, or integers, which become their text; in a table dates too. A table's keys stand in the
     column that is named like a dimension, else in its first column; a single further column holds the
@@ -61,6 +62,7 @@ def pack_keyed(
         keys: `schemas.WORK_KEYS` of the node's one call: one row, the empty key.
         dimensions: Names of the dimensions that take their keys from it.
         engine: Collects a LazyFrame.
+        before: `schemas.FRAGMENTS`, one row: an earlier result, whose pack serves if nothing has changed.
 
     Returns:
         `schemas.FRAGMENTS`, one row; its `rows` is the number of keys.
@@ -86,9 +88,25 @@ def pack_keyed(
             node=node,
             remediation=_ACCEPTED,
         )
+    fields["form"] = form
     pairs = _once(node, pairs)
-    shelf = Shelf.of(store, path, node, keys, (), engine)
-    return write_keyed(shelf, pairs, digest_pairs(pairs.select(KEY, VALUE)), form=form, **fields)
+    digest = digest_pairs(pairs.select(KEY, VALUE))
+    if before is not None and before.item(0, DIGEST) == digest and _holds(store, before, pairs, fields):
+        return before.with_columns(keys.get_column(RUN_HASH))
+    return write_keyed(Shelf.of(store, path, node, keys, (), engine), pairs, digest, **fields)
+
+
+def _holds(store: PackStore, fragment: pl.DataFrame, pairs: pl.DataFrame, fields: dict[str, Any]) -> bool:
+    """Whether a stored result is this one, in the order of its keys and the types of a table too."""
+    path = fragment.item(0, PATH)
+    try:
+        told = verify(path, store.metadata(path))
+        with readable(path):
+            return fields.items() <= told.items() and store.scan([path]).collect(engine="in-memory").equals(
+                pairs
+            )
+    except FragmentError:
+        return False
 
 
 # --- reading ----------------------------------------------------------------------------------------

@@ -74,6 +74,7 @@ class WorkMaker:
             inputs=tuple(binding for binding in bindings if binding is not None),
             keyed=node.keyed,
             gives=node.gives,
+            before=self._before(node.id) if node.keyed else None,
             serializer=definition.serializer,
             engine=definition.engine or self._engine,
             timeout_seconds=definition.timeout_seconds,
@@ -82,6 +83,11 @@ class WorkMaker:
             parent=ready.parent,
             env=self._variables,
         )
+
+    def _before(self, node_id: NodeId) -> pl.DataFrame | None:
+        """What a keyed source returned the last time, `None` if it never ran."""
+        rows = rows_of(node_id, self._plan().inputs).tail(1).select(list(FRAGMENTS))
+        return None if rows.is_empty() else rows
 
     def _bind(
         self, edge: Edge, plan: NodePlan, ready: Ready, held: Callable[[NodeId], pl.DataFrame]

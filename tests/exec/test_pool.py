@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from barca.discovery.refs import load_function
+from barca.exec import pool
 from barca.exec.executors import ProcessExecutor
 from barca.exec.pool import Worker, WorkerEnded, Workers
 from barca.io.storage import FilePackStore
@@ -32,8 +32,8 @@ def step(tmp_path: Path) -> Callable[[], object]:
     return lambda **options: make_work(["a"], function=ref("step"), **options)
 
 
-def workers() -> set[int | None]:
-    return {child.pid for child in multiprocessing.active_children() if child.name == "barca-worker"}
+def workers() -> set[int]:
+    return {worker.process_id for worker in pool._all}
 
 
 def test_a_worker_starts_before_polars_is_imported():
@@ -47,7 +47,7 @@ def test_a_worker_starts_before_polars_is_imported():
 def test_workers_that_nobody_stops_end_with_the_process():
     script = (
         "from barca.exec.pool import Workers\nworkers = Workers(1)\nworkers.start()\n"
-        "import multiprocessing\nprint(multiprocessing.active_children()[0].pid)"
+        "worker = workers.take()\nprint(worker.process_id)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], check=True, timeout=60, capture_output=True, text=True
@@ -117,4 +117,4 @@ def test_a_stopped_worker_has_ended():
     worker.stop()
     with pytest.raises(WorkerEnded):
         worker.answer()
-    assert not any(child.name == "barca-worker" for child in multiprocessing.active_children())
+    assert worker.process_id not in workers()

@@ -54,7 +54,7 @@ def test_what_is_imported_is_declared():
 
 
 def test_the_command_and_the_pythons():
-    assert PROJECT["scripts"] == {"barca": "barca.__main__:main"}
+    assert PROJECT["scripts"] == {"barca": "barca.__main__:command"}
     assert PROJECT["requires-python"] == ">=3.11"
     assert {"duckdb", "pandas", "arrow", "examples", "test", "all"} <= PROJECT["optional-dependencies"].keys()
 

@@ -172,7 +172,7 @@ def test_the_digests_of_this_format_stay_what_they_are():
     pairs = pl.DataFrame(
         {"key": ["a", "b"], "value": ["1", None]}, schema={"key": pl.String, "value": pl.String}
     )
-    assert digest_pairs(pairs) == "1b1a52b8406db16f85718ff4e7c6f174"
+    assert digest_pairs(pairs) == "91f485913351291edb6a9fc2b78618ca"
 
 
 def test_f14_frames_that_look_alike_differ():
@@ -277,10 +277,12 @@ def test_f13_ten_thousand_columns_and_a_huge_cell():
 
 def test_a_digest_does_not_depend_on_how_many_rows_are_encoded_at_once(monkeypatch: pytest.MonkeyPatch):
     frame = pl.concat([EVERY_DTYPE] * 20)
-    expected = digest(frame)
+    pairs = pl.DataFrame({"key": ["a", "bb", "cc", "é"], "value": [None, "1", "", None]})
+    expected, expected_pairs = digest(frame), digest_pairs(pairs)
     monkeypatch.setattr("barca.io.digests._SLICE_BYTES", 1)
     monkeypatch.setattr("barca.io.digests._ROWS_AT_ONCE", 7)
     assert digest(frame) == expected
+    assert digest_pairs(pairs) == digest_pairs(pl.concat([pairs[:1], pairs[1:]])) == expected_pairs
 
 
 def test_keys_have_the_digest_of_their_own_rows():
@@ -308,9 +310,12 @@ def test_digests_of_other_formats_differ_from_one_another():
         digest_pairs(pairs.with_columns(value=pl.lit("2"))),
         digest_pairs(pairs.with_columns(value=pl.lit(None, dtype=pl.String))),
         digest_pairs(pl.DataFrame({"key": ["a1"], "value": [""]})),
+        digest_pairs(pl.DataFrame({"key": ["", "a"], "value": ["1", ""]})),
+        digest_pairs(pl.DataFrame({"key": ["a", ""], "value": ["1", ""]})),
+        digest_pairs(pl.DataFrame({"key": ["a"], "value": ["1x1;:"]})),
         digest_pairs(pairs.clear()),
     }
-    assert len(digests) == 5
+    assert len(digests) == 8
 
 
 def test_extensions_are_digested_by_name_and_storage():

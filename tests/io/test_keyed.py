@@ -211,3 +211,48 @@ def test_texts_are_quoted_as_json_does(values):
     store = CountingMemoryStore()
     pairs = read_keyed(store, pack(store, returned))
     assert pairs["value"].to_list() == [json.dumps(value, ensure_ascii=False) for value in values]
+
+
+def test_an_equal_answer_is_the_pack_that_is_stored(store):
+    frame = pl.DataFrame({"k": ["b", "a"], "n": [1, 2]}, schema={"k": pl.String, "n": pl.Int64})
+    for number, returned in enumerate(({"b": 1, "a": 2}, ["b", "a"], frame)):
+        first = pack(store, returned, f"n/first{number}.parquet")
+        keys = ONLY_KEY.with_columns(run_hash=pl.lit("later"))
+        store.calls.clear()
+        again = pack_keyed(store, "n/second.parquet", NODE, returned, keys, before=first)
+        assert again.equals(first.with_columns(run_hash=pl.lit("later")))
+        assert store.calls["write"] == 0
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        {"b": 1, "a": 3},  # a value
+        {"b": 1, "a": 2, "c": 0},  # a key
+        {"a": 2, "b": 1},  # the order alone
+        pl.DataFrame({"k": ["b", "a"], "n": [1, 2]}),  # a table of the same values
+        pl.DataFrame({"k": ["b", "a"], "n": [1, 2]}, schema_overrides={"n": pl.Int8}),
+    ],
+)
+def test_another_answer_is_a_pack_of_its_own(store, returned):
+    first = pack(store, {"b": 1, "a": 2}, "n/first.parquet")
+    second = pack_keyed(store, PATH, NODE, returned, ONLY_KEY, before=first)
+    assert second["path"].to_list() == [PATH]
+    third = pack_keyed(store, "n/third.parquet", NODE, returned, ONLY_KEY, before=second)
+    assert third.equals(second)
+
+
+def test_types_of_a_table_tell_equal_values_apart(store):
+    small, large = (
+        pl.DataFrame({"k": ["a"], "n": [1]}, schema_overrides={"n": kind}) for kind in (pl.Int8, pl.Int64)
+    )
+    first = pack(store, small, "n/first.parquet")
+    second = pack_keyed(store, PATH, NODE, large, ONLY_KEY, before=first)
+    assert second["digest"].item() == first["digest"].item() and second["path"].item() == PATH
+
+
+def test_an_answer_whose_pack_is_gone_is_stored_again(store):
+    first = pack(store, {"a": 1}, "n/first.parquet")
+    store.remove(["n/first.parquet"])
+    second = pack_keyed(store, PATH, NODE, {"a": 1}, ONLY_KEY, before=first)
+    assert read_keyed(store, second).height == 1
