@@ -100,13 +100,13 @@ def _holds(store: PackStore, fragment: pl.DataFrame, pairs: pl.DataFrame, fields
     """Whether a stored result is this one, in the order of its keys and the types of a table too."""
     path = fragment.item(0, PATH)
     try:
-        told = verify(path, store.metadata(path))
+        if not fields.items() <= verify(path, store.metadata(path)).items():
+            return False
         with readable(path):
-            return fields.items() <= told.items() and store.scan([path]).collect(engine="in-memory").equals(
-                pairs
-            )
+            stored = store.scan([path]).collect(engine="in-memory")
     except FragmentError:
         return False
+    return stored.schema == pairs.schema and stored.equals(pairs)
 
 
 # --- reading ----------------------------------------------------------------------------------------
