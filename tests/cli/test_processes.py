@@ -92,3 +92,59 @@ def test_the_topics_are_in_the_package():
     from importlib.resources import files
 
     assert (files("barca.cli") / "topics" / "cache.md").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "started"),
+    [
+        (["get", "one"], True),
+        (["run", "one", "--json"], True),
+        (["get", "one", "--dry-run"], False),
+        (["get", "one", "--executor=inline"], False),
+        (["status"], False),
+        ([], False),
+    ],
+)
+def test_a_worker_starts_before_the_command_line_is_read(tmp_path: Path, words: list[str], started: bool):
+    script = (
+        "import sys\nfrom barca.cli import session\n"
+        f"session.start_early({words!r})\n"
+        "assert not {'typer', 'polars'} & set(sys.modules)\n"
+        "print(len(session._early))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == f"{started:d}\n"
+
+
+def test_no_worker_starts_early_where_steps_run_in_this_process(tmp_path: Path):
+    script = "from barca.cli import session\nsession.start_early(['get'])\nassert not session._early"
+    for variables, setting in (({"BARCA_EXECUTOR": "inline"}, ""), ({}, '[execution]\nexecutor = "inline"')):
+        (tmp_path / "barca.toml").write_text(setting)
+        subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=tmp_path, env=environment(**variables), check=True, capture_output=True,
+        )  # fmt: skip
+
+
+def test_what_a_project_leaves_for_the_end_of_the_process_is_done(tmp_path: Path):
+    (tmp_path / "steps.py").write_text(
+        "import atexit, threading, time\n"
+        "from pathlib import Path\n"
+        "from barca import asset\n\n"
+        "def later():\n"
+        "    time.sleep(0.2)\n"
+        "    Path('thread').touch()\n\n"
+        "threading.Thread(target=later).start()\n"
+        "atexit.register(Path('atexit').touch)\n"
+        "atexit.register(print, 'the last line', end='')\n\n"
+        "@asset\ndef one():\n    return 1\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "barca", "get", "one", "--executor", "inline", "--fields", "status"],
+        cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == '{"status": "success"}\nthe last line'
+    assert (tmp_path / "thread").exists() and (tmp_path / "atexit").exists()
