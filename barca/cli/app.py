@@ -29,6 +29,7 @@ _COMMANDS: Final = {
     "status": "viewing:status",
     "head": "reading:head",
     "sql": "reading:sql",
+    "export": "reading:export",
     "explain": "inspecting:explain",
     "diff": "inspecting:diff",
     "doctor": "inspecting:doctor",

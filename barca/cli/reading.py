@@ -1,4 +1,4 @@
-"""`barca head` and `barca sql`: what current results hold, without running anything."""
+"""`barca head`, `barca sql` and `barca export`: what current results hold, without running anything."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from barca.cli import options as opt
-from barca.cli.arguments import files, one_target, parse_params, parse_partition, whole_number
-from barca.cli.output import choose_mode, emit_json, emit_view, terminal_width
+from barca.cli.arguments import files, one_of, one_target, parse_params, parse_partition, whole_number
+from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view, terminal_width
 from barca.cli.session import open_project, stdout_kept
 from barca.cli.tables import FORMS, check_form, emit_table
 from barca.errors import UsageError
 
 HEAD_ROWS = 10
+EXPORT_FORMATS = ("parquet", "csv", "ndjson", "ipc")
 
 
 def head(
@@ -94,3 +95,56 @@ def sql(
         lazy = open_project(files(paths), env=env).sql(query, params)
         frame = computed(lambda: lazy.collect(engine="in-memory"))
     emit_table(frame, output, mode)
+
+
+def export(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TARGET DIR FILES",
+            help="A node's name or id, a directory or a file like out.parquet to write, then project files.",
+            show_default=False,
+        ),
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="|".join(EXPORT_FORMATS),
+            help="Of the files (default: parquet).",
+            show_default=False,
+            autocompletion=opt.choices(*EXPORT_FORMATS),
+        ),
+    ] = None,
+    partition: opt.Partition = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a single file that is there.")
+    ] = False,
+    env: opt.Env = None,
+    as_json: opt.Json = False,
+    pretty: opt.Pretty = False,
+) -> None:
+    """Write what a node holds now to a directory with one for each key, or to a file; nothing is run."""
+    mode = choose_mode(as_json=as_json, pretty=pretty)
+    named = words or ()
+    if len(named) < 2:
+        raise UsageError(
+            "export takes a target and a directory",
+            code="missing_target",
+            remediation="write `barca export TARGET DIR [FILES...]`; `barca list` shows the nodes",
+        )
+    target, paths = one_target("export", [named[0], *named[2:]])
+    options = {
+        "format": form and one_of("--format", form, EXPORT_FORMATS),
+        "partition": parse_partition(partition or ()),
+        "overwrite": overwrite,
+    }
+    with stdout_kept():
+        done = open_project(paths, env=env).export(target, named[1], **options)
+    if mode == "json":
+        emit_json(done)
+        return
+    from barca.render.text import plural, safe, size
+
+    written = f"{plural(done['files'], 'file')} ({done['format']}, {size(done['bytes'])})"
+    emit_lines([f"{plural(done['keys'], 'key')} of {safe(target)} written to {safe(named[1])}: {written}"])

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from barca.config import find_root, read_config
 from barca.discovery import discover, function_ref, graph_of
-from barca.errors import DefinitionError, UsageError
+from barca.errors import DefinitionError
 from barca.exec.memory import total_memory
-from barca.graph import short_name
 from barca.io.annotations import return_annotation
 from barca.io.fragments import scan_fragments
 from barca.io.ledger import DeltaLedger
@@ -24,8 +23,8 @@ from barca.project.forecast import Forecast
 from barca.project.listing import listing
 from barca.project.opening import Opening, ids_of
 from barca.project.past import find_run, history, log_lines, run_details, runs_table, step_of
-from barca.project.request import as_list, find_targets, require_tasks, selection_of
-from barca.project.results import Result
+from barca.project.request import as_list, find_targets, only_one, require_tasks, selection_of
+from barca.project.results import Result, names_of
 from barca.project.running import Running, execute
 from barca.project.selection import check_selection, selected_nothing
 from barca.project.state import Status, unresolved
@@ -179,7 +178,7 @@ class Project:
         from barca.project.explanation import Explanation
 
         forecast = self.plan(target, partition=partition).whole()
-        (node_id,) = _only_one(forecast.plan.targets, "explain")
+        (node_id,) = only_one(forecast.plan.targets, "explain")
         return Explanation(node_id, forecast, Blockage(forecast.plan, unresolved(self._reader())))
 
     def diff(self, target: Target, *, partition: Selection = None, on: Sequence[str] = ()) -> Comparison:
@@ -214,8 +213,14 @@ class Project:
 
         return run_query(self._current(), query, params or {})
 
+    def export(self, target: Target, place: str | Path, **options: Any) -> dict[str, Any]:
+        """Write what a node holds now to files; `format`, `partition`, `overwrite` as for `barca export`."""
+        from barca.project.exporting import export
+
+        return export(self._current(), self._one(target, "export"), Path(place), **options)
+
     def diagnose(self) -> dict[str, Any]:
-        """Whether files load, and the ledger and what it names can be read, as JSON-writable values."""
+        """Whether files load, and the ledger and what it names can be read, as plain values."""
         from barca.project.diagnosis import diagnosis
 
         return diagnosis(self.list_nodes()["load_errors"], self.graph, self._reader, self._store)
@@ -290,7 +295,7 @@ class Project:
         return Current(self.graph, self._reader(), self._store)
 
     def _one(self, target: Target, verb: str) -> NodeId:
-        return _only_one(find_targets(self.graph, ids_of(self.graph), as_list(target)), verb)[0]
+        return only_one(find_targets(self.graph, ids_of(self.graph), as_list(target)), verb)[0]
 
     def _reader(self) -> LedgerReader:
         return self._ledger.reader()
@@ -364,7 +369,7 @@ class Project:
             warnings=lambda plan: plan_warnings(plan, whole=targets is None),
         )
         report = execute(running, world, request)
-        return Result(report, _names(request.targets), self._read_values, f"{STORE}/artifacts", world.whole)
+        return Result(report, names_of(request.targets), self._read_values, f"{STORE}/artifacts", world.whole)
 
     @property
     def _default_executor(self) -> str:
@@ -378,18 +383,3 @@ class Project:
         batched = node.definition.batch is not None
         annotation = None if batched else return_annotation(node.definition.function)
         return read_values(self._store, held, annotation, node.dimensions)
-
-
-def _names(targets: Sequence[NodeId]) -> dict[NodeId, str]:
-    """What each target is called in results: the function's name, or the id where two share it."""
-    short = [short_name(node_id) for node_id in targets]
-    return {
-        node_id: name if short.count(name) == 1 else node_id
-        for node_id, name in zip(targets, short, strict=True)
-    }
-
-
-def _only_one(targets: Sequence[NodeId], verb: str) -> tuple[NodeId]:
-    if len(targets) != 1:
-        raise UsageError(f"{verb} takes exactly one target", code="target", remediation="name one node")
-    return (targets[0],)

@@ -46,7 +46,8 @@ def run_query(current: Current, query: str, params: Mapping[str, Any]) -> pl.Laz
         found: pl.LazyFrame | None = computed(partial(_resolved, bound, dict(views)), missing)
         if found is not None:
             return found
-        views[missing[0]] = view(current, _node_of(current, missing[0]))
+        node = _node_of(current, missing[0])
+        views[missing[0]] = view(current, node, current.held(node))
 
 
 def _resolved(query: str, views: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
@@ -79,15 +80,18 @@ def computed(action: Callable[[], Any], missing: list[str] | None = None) -> Any
         raise
 
 
-def view(current: Current, node: Node) -> pl.LazyFrame:
-    """What a node holds as a table; values that are no tables as a column `value` beside their keys.
+def view(current: Current, node: Node, held: pl.DataFrame) -> pl.LazyFrame:
+    """Results as one table; values that are no tables as a column `value` beside their keys.
+
+    Args:
+        current: What nodes hold.
+        node: A node.
+        held: Results of it, as `Current.held` gives them.
 
     Raises:
-        UsageError: It holds nothing yet.
-        InputError: It is no table.
+        InputError: They are no table.
         FragmentError: A file of the store is missing or damaged.
     """
-    held = current.held(node)
     try:
         return current.table(node, held)
     except InputError:

@@ -55,6 +55,17 @@ def find_targets(graph: Graph, ids: Mapping[int, NodeId], targets: Sequence[Targ
     return tuple(dict.fromkeys(found))
 
 
+def only_one(targets: Sequence[NodeId], verb: str) -> tuple[NodeId]:
+    """The only target of a verb.
+
+    Raises:
+        UsageError: There are several, or none.
+    """
+    if len(targets) != 1:
+        raise UsageError(f"{verb} takes exactly one target", code="target", remediation="name one node")
+    return (targets[0],)
+
+
 def _renewed(graph: Graph, ids: Mapping[int, NodeId], target: Definition[..., Any]) -> NodeId | None:
     """The node that stands for a definition since a notebook cell, its own or one it reads, ran again."""
     current = newest(target)

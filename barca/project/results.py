@@ -29,7 +29,7 @@ from barca.schemas import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from barca._typing import NodeId
     from barca.exec.report import NodeReport, RunReport
@@ -227,6 +227,15 @@ class Result:
             }
             for row in held.iter_rows(named=True)
         }
+
+
+def names_of(targets: Sequence[NodeId]) -> dict[NodeId, str]:
+    """What each target is called in results: the function's name, or the id where two share it."""
+    short = [short_name(node_id) for node_id in targets]
+    return {
+        node_id: name if short.count(name) == 1 else node_id
+        for node_id, name in zip(targets, short, strict=True)
+    }
 
 
 def _held(decision: pl.DataFrame, fragments: pl.DataFrame) -> pl.DataFrame:

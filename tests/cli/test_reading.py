@@ -1,9 +1,10 @@
-"""`barca head` and `barca sql`: results in a terminal of any width, and in a pipe."""
+"""`barca head`, `barca sql` and `barca export`: results in a terminal of any width, and in a pipe."""
 
 from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 
@@ -157,3 +158,27 @@ def test_what_sql_refuses(sales, arguments, said):
     done = sales.cli(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
+
+
+def test_export(sales):
+    told = sales.cli_json("export", "sales", "out", "--format", "csv", "--partition", "shop=r1,r2")
+    assert (told["keys"], told["format"], told["path"]) == (2, "csv", str((sales.root / "out").resolve()))
+    done = sales.cli("export", "sales", "out.parquet", "--pretty")
+    assert re.fullmatch(r"3 keys of sales written to out.parquet: 1 file \(parquet, .* KiB\)\n", done.stdout)
+    assert pl.read_parquet(sales.root / "out.parquet").height == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["export", "sales"], "a target and a directory"),
+        (["export", "sale", "out"], "did you mean `sales`"),
+        (["export", "sales", "out", "--format", "xlsx"], "valid: `parquet`"),
+        (["export", "sales", "pipeline.py"], "format"),
+    ],
+)
+def test_what_export_refuses(sales, arguments, said):
+    done = sales.cli(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "asset" in (sales.root / "pipeline.py").read_text()

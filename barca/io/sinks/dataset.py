@@ -29,7 +29,7 @@ MANY_FILES: Final = 100
 SMALL_BYTES: Final = 10**6
 """A key written to more directories, or to so many files that are so small on average, is warned of."""
 
-_EXTENSIONS: Final = {"parquet": "parquet", "csv": "csv", "ndjson": "jsonl"}
+_EXTENSIONS: Final = {"parquet": "parquet", "csv": "csv", "ndjson": "jsonl", "ipc": "arrow"}
 
 
 def key_directory(target: Target, key: str) -> str:

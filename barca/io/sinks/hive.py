@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MISSING: Final = "__HIVE_DEFAULT_PARTITION__"
 
-PART: Final = re.compile(r"part-[0-9]+\.(?:parquet|csv|jsonl)")
+PART: Final = re.compile(r"part-[0-9]+\.(?:parquet|csv|jsonl|arrow)")
 """Names of the files of a dataset."""
 
 MAX_NAME_BYTES: Final = 255

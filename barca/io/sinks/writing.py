@@ -39,7 +39,7 @@ TABLE_FORMATS: Final = frozenset((*_LAZY_WRITERS, "json"))
 class TableFile:
     """A file to write: a table, or some rows of one."""
 
-    table: pl.DataFrame
+    table: pl.DataFrame | pl.LazyFrame
     path: Path
     format: str
     offset: int = 0
@@ -89,7 +89,7 @@ def _collect(files: Sequence[TableFile]) -> None:
 
 
 def _rows(file: TableFile) -> pl.DataFrame:
-    return file.table.slice(file.offset, file.rows)
+    return file.table.lazy().slice(file.offset, file.rows).collect(engine="in-memory")
 
 
 def try_each(items: Mapping[str, T], action: Callable[[T], object], workers: int) -> dict[str, Exception]:
