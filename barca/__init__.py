@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barca.decorators import asset, sensor, sink, task
-from barca.errors import BarcaError
-from barca.model import Always, Failed, Manual, Schedule
+from barca.errors import BarcaError, Failed
+from barca.model import Always, Manual, Schedule
 from barca.partitions import batches, batches_auto, batches_by, collect, partitions, partitions_from
 
 if TYPE_CHECKING:

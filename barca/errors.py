@@ -17,7 +17,7 @@ BarcaError
 ```
 
 Every error carries fields, so that the command line and JSON need not parse text, and pickles whole,
-so that it crosses process boundaries.
+so that it crosses process boundaries. `Failed` is none of them: it is what functions say of a key.
 """
 
 from __future__ import annotations
@@ -160,6 +160,28 @@ class Cancelled(BarcaError):
 
     kind = "cancelled"
     default_code = "cancelled"
+
+
+class Failed(Exception):  # a value first of all: `{key: Failed("no prices yet")}`
+    """A batch function's answer for one key that could not be computed: that key fails, the others don't.
+
+    May be raised as well, which fails the call it is raised in.
+
+    Attributes:
+        reason: Why, as it will stand in the key's error.
+    """
+
+    __match_args__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = str(reason)
+
+    def __eq__(self, other: object) -> bool:
+        return self.reason == other.reason if isinstance(other, Failed) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((Failed, self.reason))
 
 
 _COMPARED = 2_000

@@ -23,19 +23,6 @@ R_co = TypeVar("R_co", covariant=True)
 
 _NONE: Mapping[str, Any] = {}
 
-# --- what a function may answer for a key -----------------------------------------------------------
-
-
-class Failed(Record):
-    """A batch function's answer for one key that could not be computed: that key fails, the others don't.
-
-    Attributes:
-        reason: Why, as it will stand in the key's error.
-    """
-
-    reason: str
-
-
 # --- freshness --------------------------------------------------------------------------------------
 
 
@@ -365,6 +352,7 @@ class WorkResult(Record, kw_only=True):
         elapsed_seconds: Of the work.
         raised: Whether a batched call failed as a whole (it raised, or its answer named other keys), so
             that its failed keys are tried again in smaller calls.
+        malformed: Whether it answered with what is no answer to any keys, so that none is tried again.
         max_rss_bytes: Peak resident memory while it ran, or `None` where it cannot be read.
         published: Frame of `schemas.PUBLISHED`: what was written to sinks.
         warnings: For people, e.g. a column that was left out.
@@ -375,6 +363,7 @@ class WorkResult(Record, kw_only=True):
     elapsed_seconds: float
     published: pl.DataFrame | None = None
     raised: bool = False
+    malformed: bool = False
     max_rss_bytes: int | None = None
     warnings: tuple[str, ...] = ()
 

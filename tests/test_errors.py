@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from barca import errors
-from barca.errors import BarcaError, DefinitionError, StepFailed, did_you_mean
+from barca.errors import BarcaError, DefinitionError, Failed, StepFailed, did_you_mean
 
 KINDS = {
     "UsageError": "usage",
@@ -75,3 +75,16 @@ def test_the_closest_of_very_many_begins_like_what_was_written():
     assert (
         did_you_mean("r04321x", keys, limit=1) == "did you mean `r043219`? valid: `r000000` and 49,999 more"
     )
+
+
+def test_failed_is_a_value_and_an_exception():
+    failed = Failed("no prices")
+    assert (
+        failed == Failed("no prices")
+        and failed != Failed("other")
+        and len({failed, Failed("no prices")}) == 1
+    )
+    assert pickle.loads(pickle.dumps(failed)) == failed
+    assert (repr(failed), str(failed)) == ("Failed('no prices')", "no prices")
+    with pytest.raises(Failed, match="no prices"):
+        raise failed

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from barca.exec.queues import Ready
+from barca.model import WorkResult
 from barca.schemas import KEY
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from barca.model import Definition, Work
+    from barca.model import Definition, Work, WorkerDied
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +30,25 @@ class Next:
     given_up: bool = False
 
 
-def next_attempt(definition: Definition[..., object], work: Work, keys: pl.DataFrame, *, whole: bool) -> Next:
+def next_attempt(
+    definition: Definition[..., object], work: Work, keys: pl.DataFrame, result: WorkResult | WorkerDied
+) -> Next:
     """Decide about failed keys of one call.
 
     A batched call that failed as a whole is made again in two halves, down to single keys, whatever the
     node's `retries`: one bad key must not fail the others. A single key, and a key that failed alone,
-    has `retries` attempts in all, those in larger calls counted.
+    has `retries` attempts in all, those in larger calls counted. A function whose answer has not the form
+    of one gives no other when it is asked again.
 
     Args:
         definition: The node's.
         work: The call that failed.
         keys: Those of its keys that failed.
-        whole: Whether the call failed as a whole.
+        result: What became of the call.
     """
+    if isinstance(result, WorkResult) and result.malformed:
+        return Next(given_up=True)
+    whole = result.raised if isinstance(result, WorkResult) else work.batched
     following = work.attempt + 1
     if whole and work.keys.height > 1:
         half = max(1, min((keys.height + 1) // 2, work.keys.height // 2))

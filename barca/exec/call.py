@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from barca.errors import FragmentError, InputError, OutputError
+from barca.errors import Failed, FragmentError, InputError, OutputError
 from barca.exec.binding import bind_batch, bind_each
 from barca.exec.boundary import Alarm, Failure, describe, surroundings
 from barca.exec.capture import end_lines, recording
 from barca.exec.memory import read_peak, reset_peak
 from barca.exec.outcomes import outcome_rows
-from barca.exec.output import Sorter
+from barca.exec.output import MALFORMED, Sorter
 from barca.exec.storing import Stored, store_answer, store_each, store_keyed
 from barca.exec.streaming import Stream
 from barca.io.spool import Spool
 from barca.io.tables import is_uncomputed, to_frame
-from barca.model import Failed, WorkResult
+from barca.model import WorkResult
 from barca.partitions import display_text
 from barca.schemas import FRAGMENTS, KEY, empty
 
@@ -154,6 +154,7 @@ class _Call:
         self._fragments = empty(FRAGMENTS)
         self._publisher: Publisher | None = None
         self._raised = False
+        self._malformed = False
         self.interrupted = False
 
     def run(
@@ -200,6 +201,7 @@ class _Call:
             fragments=self._fragments,
             elapsed_seconds=elapsed_seconds,
             raised=self._raised,
+            malformed=self._malformed,
             max_rss_bytes=read_peak(),
             published=done.published if done is not None else None,
             warnings=tuple(done.warnings) if done is not None else (),
@@ -232,7 +234,7 @@ class _Call:
             self.interrupted = True
         except OutputError as error:  # the answer does not fit the call: none of it can be trusted
             sorter.answer.clear()
-            problem = describe(error)
+            problem = self._refuse(error)
         except BaseException as error:
             problem = describe(error)
         finally:
@@ -242,13 +244,17 @@ class _Call:
         try:
             self._keep(store_answer(self._work, self._store, sorter.answer))
         except OutputError as error:
-            problem = describe(error)
+            problem = self._refuse(error)
         self._raised = problem is not None
         self._failures |= {key: Failure("Failed", reason) for key, reason in sorter.answer.failed.items()}
         if self.interrupted:  # what it yielded is kept, the rest has not been begun
             self._begun = [*self._fragments.get_column(KEY), *self._failures]
             return
         self._fail_unanswered(problem)
+
+    def _refuse(self, error: OutputError) -> Failure:
+        self._malformed = error.code in MALFORMED
+        return describe(error)
 
     def _answer(self, returned: Any, sorter: Sorter, alarm: Alarm) -> None:
         """Take what the function returned; runs a generator to its end, storing what it yields."""
@@ -324,7 +330,7 @@ class _Call:
                 alarm.start()
             value = function(**arguments)
             kind = type(value)
-            if kind is Failed:
+            if isinstance(value, Failed):
                 return Failure("Failed", value.reason)
             if kind not in _SETTLED and is_uncomputed(value):
                 value = to_frame(value, self._work.engine)

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from barca.errors import OutputError, did_you_mean
+from barca.errors import Failed, OutputError, did_you_mean
 from barca.io.fragments import unstorable_column
 from barca.io.tables import Unconvertible, is_streamed, is_table, text_form, to_frame
-from barca.model import Failed
 from barca.partitions import display_text
 from barca.schemas import KEY, dimension, dimensions
 
@@ -28,6 +27,9 @@ if TYPE_CHECKING:
     from barca.model import Work
 
 SHOWN: Final = 5
+
+MALFORMED: Final = frozenset(("batch_output", "no_dimension_column", "dimension_type"))
+"""Codes of errors that say that an answer has not the form of one, whatever the keys are."""
 
 ACCEPTED: Final = (
     "return a dict of key to value, or a table with the dimensions as columns; or yield such dicts and "
@@ -92,7 +94,7 @@ class Sorter:
         elif is_table(returned):
             self.answer.table = self._framed(returned)
         else:
-            raise self._error(f"returned {_a(returned)}", "batch_output", ACCEPTED)
+            raise self._no_answer("returned", returned)
 
     @cached_property
     def _by_form(self) -> dict[str, str]:
@@ -129,7 +131,7 @@ class Sorter:
         elif isinstance(piece, tuple) and len(piece) == 2:
             self._take_values([piece])
         else:
-            raise self._error(f"yielded {_a(piece)}", "batch_output", ACCEPTED)
+            raise self._no_answer("yielded", piece)
 
     def _framed(self, table: Any) -> pl.DataFrame:
         try:
@@ -149,7 +151,7 @@ class Sorter:
             if key in given:
                 raise self._twice(key)
             given.add(key)
-            if type(value) is Failed:
+            if isinstance(value, Failed):
                 self.answer.failed[key] = value.reason
             else:
                 values[key] = value
@@ -207,6 +209,12 @@ class Sorter:
             "key_twice",
             "give each key once; keys are compared as strings (1 is `1`)",
         )
+
+    def _no_answer(self, how: str, given: Any) -> OutputError:
+        if isinstance(given, Failed):
+            what = f"{how} Failed({given.reason!r}) without a key"
+            return self._error(what, "batch_output", "return {key: Failed(...)}, or raise it for all keys")
+        return self._error(f"{how} {_a(given)}", "batch_output", ACCEPTED)
 
     def _error(self, what: str, code: str, remediation: str) -> OutputError:
         node = self._work.node

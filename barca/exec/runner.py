@@ -256,8 +256,7 @@ class Runner:
         self._take(queue, work, result)
 
     def _died(self, queue: NodeQueue, work: Work, death: WorkerDied) -> None:
-        keys = work.keys if death.begun is None else died_on(work.keys, death.begun)
-        keys = self._not_kept(work, keys)
+        keys = self._not_kept(work, work.keys if death.begun is None else died_on(work.keys, death.begun))
         failed = death_rows(keys, death, work.attempt)
         if death.begun is not None:
             finished = [death.finished.outcomes] if death.finished is not None else []
@@ -266,7 +265,7 @@ class Runner:
         if death.finished is not None:
             self._take(queue, work, death.finished)
         if failed.height:
-            self._failed(queue, work, failed, whole=queue.batched)
+            self._failed(queue, work, failed, death)
 
     def _hand_back(self, queue: NodeQueue, work: Work, ended: pl.DataFrame) -> None:
         """Queue again the one-key calls of a chunk that have not ended."""
@@ -285,7 +284,7 @@ class Runner:
         whole = good.all()
         self._store(queue, work, outcomes if whole else outcomes.filter(good), result.fragments)
         if not whole:
-            self._failed(queue, work, outcomes.filter(~good), whole=result.raised)
+            self._failed(queue, work, outcomes.filter(~good), result)
 
     def _not_kept(self, work: Work, keys: pl.DataFrame) -> pl.DataFrame:
         """The keys without those that ended well before the call did, whatever became of it."""
@@ -302,9 +301,11 @@ class Runner:
             reader.release(fragments)
             reader.promote(at_once=False)
 
-    def _failed(self, queue: NodeQueue, work: Work, failed: pl.DataFrame, *, whole: bool) -> None:
+    def _failed(
+        self, queue: NodeQueue, work: Work, failed: pl.DataFrame, result: WorkResult | WorkerDied
+    ) -> None:
         keys = work.keys.join(failed.select(KEY), on=KEY, how="semi", maintain_order="left")
-        following = next_attempt(queue.plan.node.definition, work, keys, whole=whole)
+        following = next_attempt(queue.plan.node.definition, work, keys, result)
         if not following.given_up:
             due = self._ports.clock.monotonic() + following.delay
             heapq.heappush(self._delayed, (due, next(self._ticket), queue.plan.node.id, following.again))

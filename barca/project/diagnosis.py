@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from barca.errors import BarcaError
+from barca.errors import BarcaError, LoadError, StoreError
 from barca.schemas import PATH
 
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def diagnosis(
-    load_errors: Sequence[dict[str, Any]],
+    listed: Sequence[dict[str, Any]],
+    planned: Callable[[], Sequence[dict[str, Any]]],
     graph: Graph,
     open_reader: Callable[[], LedgerReader],
     store: PackStore,
@@ -25,14 +26,18 @@ def diagnosis(
     """The checks of a project, as JSON-writable values.
 
     Args:
-        load_errors: What could not be loaded.
+        listed: What could not be loaded.
+        planned: Plans everything; what could not be loaded or, as planning shows, not be grouped.
         graph: The nodes.
         open_reader: Opens the ledger.
         store: The packs.
     """
+    load_errors, hindrance = _planned(listed, planned)
     lost = sum(len(error["nodes"]) for error in load_errors)
+    loaded = graph.nodes.keys() - {node for error in load_errors for node in error["nodes"]}
     checks = [
-        _check("files", not load_errors, f"{len(graph.nodes)} nodes load, {lost} do not", "usage"),
+        _check("files", not load_errors, f"nodes: {len(loaded)} load, {lost} do not", "usage"),
+        *([_check("plan", False, str(hindrance), hindrance.kind)] if hindrance else []),  # noqa: FBT003
         *_stored(graph, open_reader, store),
     ]
     return {
@@ -40,6 +45,18 @@ def diagnosis(
         "checks": checks,
         "load_errors": list(load_errors),
     }
+
+
+def _planned(
+    listed: Sequence[dict[str, Any]], planned: Callable[[], Sequence[dict[str, Any]]]
+) -> tuple[Sequence[dict[str, Any]], BarcaError | None]:
+    """What does not load, and what else keeps everything from being planned."""
+    try:
+        return planned(), None
+    except (LoadError, StoreError):  # nothing loads, or the ledger says so itself
+        return listed, None
+    except BarcaError as error:
+        return listed, error
 
 
 def _stored(graph: Graph, open_reader: Callable[[], LedgerReader], store: PackStore) -> list[dict[str, Any]]:

@@ -223,7 +223,10 @@ class Project:
         """Whether files load, and the ledger and what it names can be read, as plain values."""
         from barca.project.diagnosis import diagnosis
 
-        return diagnosis(self.list_nodes()["load_errors"], self.graph, self._reader, self._store)
+        listed = self.list_nodes()["load_errors"]
+        return diagnosis(
+            listed, lambda: self.status().to_dict()["load_errors"], self.graph, self._reader, self._store
+        )
 
     def list_nodes(self) -> dict[str, Any]:
         """Every node and every load error, as JSON-writable values."""

@@ -14,7 +14,7 @@ import pytest
 
 from barca.io.memory import MemoryPackStore
 from barca.io.values import read_values
-from barca.model import Failed
+from barca.errors import Failed
 from barca.schemas import KEY, PATH, ROWS
 from tests.exec.works import failures, run_batch, succeeded
 

@@ -18,7 +18,7 @@ from barca.exec.progress import Progress, read_progress
 from barca.io.fragments import read_keyed
 from barca.io.memory import MemoryPackStore
 from barca.io.values import read_values
-from barca.model import Failed
+from barca.errors import Failed
 from barca.schemas import ATTEMPTS, ELAPSED_SECONDS, ERROR_TYPE, KEY, PATH, RUN_HASH, TRACEBACK
 from tests.exec.works import definition_of, failures, make_work, run_batch, run_function, succeeded, work_keys
 

@@ -127,8 +127,24 @@ def test_what_shows_when_keys_are_grouped_costs_its_node_only(project, case):
     status = project.open().status().to_dict()
     assert [node["id"] for node in status["nodes"]] == ["pipeline.py:other"]
     assert status["load_errors"][0]["nodes"] == ["pipeline.py:node"]
+    found = project.open().diagnose()
+    assert [error["nodes"] for error in found["load_errors"]] == [["pipeline.py:node"]]
+    assert found["checks"][0] == {
+        "check": "files",
+        "ok": False,
+        "detail": "nodes: 1 load, 1 do not",
+        "kind": "usage",
+    }
     assert project.get("other").value == 1
     assert project.ran() == {}, "everything that loads"
+
+
+def test_a_doctor_finds_groups_that_cannot_be_made_where_nothing_else_is(project):
+    project.write("pipeline.py", HEAD + LATER["strict groups"][0])
+    done = project.cli("doctor", "--json")
+    assert done.returncode == 2
+    (error,) = json.loads(done.stdout)["load_errors"]
+    assert error["nodes"] == ["pipeline.py:node"] and "`k=b`" in error["error"]
 
 
 def test_strict_groups_are_about_the_keys_that_run(project):

@@ -360,6 +360,40 @@ def test_b2_a_key_given_twice_is_an_error_naming_it(project):
     assert "answered twice for `k=c00`" in steps_of(project, result)["k=c00"]["error_message"]
 
 
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("return None", "returned nothing"),
+        ("return 5", "returned a value of type `int`"),
+        ("return [(key, 1) for key in k]", "returned a value of type `list`"),
+        ("yield 5", "yielded a value of type `int`"),
+        ("return Failed('no prices')", "returned Failed('no prices') without a key"),
+        ("import polars as pl; return pl.DataFrame({'other': k})", "without a column `k`"),
+    ],
+)
+def test_an_answer_that_has_no_form_of_one_fails_each_key_once_and_is_not_asked_for_again(
+    project, answer, told
+):
+    write_answer(project, answer, retries=3)
+    result = project.get("node")
+    assert len(calls(project, "node")) == 1
+    steps = steps_of(project, result)
+    assert len(steps) == 100 and {step["status"] for step in steps.values()} == {"failed"}
+    assert all(told in step["error_message"] for step in steps.values())
+
+
+def test_failed_may_be_raised(project):
+    write_answer(
+        project,
+        """if "c42" in k:
+            raise Failed("no prices yet")
+        return {key: 1 for key in k}""",
+    )
+    steps = steps_of(project, project.get("node"))
+    assert [key for key, step in steps.items() if step["status"] == "failed"] == ["k=c42"]
+    assert (steps["k=c42"]["error_type"], steps["k=c42"]["error_message"]) == ("Failed", "no prices yet")
+
+
 def test_failed_keys_alone_are_tried_again_as_often_as_configured(project):
     write_answer(
         project,
