@@ -113,7 +113,7 @@ def _shared(binding: InputBinding, annotation: Any, store: PackStore) -> Any:
     require_list(annotation)
     _, item = list_item(annotation)
     values = read_values(store, binding.fragments, item, binding.dimensions)
-    return fit_all(binding, item, list(values.values()), list(values))
+    return fit_all(binding, item, list(values.values()), list(values), "list[T]")
 
 
 # --- the same key of a partitioned node -------------------------------------------------------------
@@ -178,7 +178,7 @@ def _own_table_or_dict(work: Work, binding: InputBinding, annotation: Any, store
         return read_table(store, fragments, annotation, binding.dimensions)
     require_dict(annotation)
     values = read_values(store, fragments, item, binding.dimensions)
-    fitting = fit_all(binding, item, list(values.values()), list(values))
+    fitting = fit_all(binding, item, list(values.values()), list(values), "dict[str, T]")
     return dict(zip(names_of_keys(work), fitting, strict=True))
 
 
@@ -271,7 +271,7 @@ def _values_table_or_dict(work: Work, binding: InputBinding, annotation: Any, st
     values = _parsed(_keyed_values(work, binding, store))
     if mapping or form is None:
         require_dict(annotation)
-        fitting = fit_all(binding, item, values, work.keys.get_column(KEY).to_list())
+        fitting = fit_all(binding, item, values, work.keys.get_column(KEY).to_list(), "dict[str, T]")
         return dict(zip(names_of_keys(work), fitting, strict=True))
     keys = work.keys.select(pl.col(dimension(name)).alias(name) for name in work.dimensions)
     column = pl.Series(VALUE, values, strict=False)

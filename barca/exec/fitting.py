@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from barca.errors import InputError
 from barca.io.annotations import admits, table_form
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from barca.model import InputBinding, Work
+
+
+NO_ONE_TABLE: Final = frozenset(("not_tabular", "schema_clash", "dimension_column"))
+"""Codes of errors that say that results of keys are not to be had as one table."""
+
+_SHAPES: Final = {"collect": "list[T]", "same_key": "dict[str, T]"}
+"""How a parameter asks for each key's value, by how it reads them, where it may ask for one table too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,10 @@ def of_parameter(error: InputError, work: Work, binding: InputBinding, annotatio
     """The error, said for the parameter concerned."""
     annotated = "" if annotation is None else f", annotated `{_written(annotation)}`,"
     fields: dict[str, Any] = {**error.fields(), "node": work.node}
+    if error.code in NO_ONE_TABLE and (shape := _SHAPES.get(binding.mode)):
+        fields["remediation"] = (
+            f"{error.remediation}; or annotate `{shape}`, or nothing, for each key's value"
+        )
     message = f"the parameter `{binding.parameter}` of `{work.node}`{annotated} cannot be given: "
     return InputError(message + error.message, **fields)
 
@@ -67,8 +78,15 @@ def unfit(annotation: Any, values: Sequence[Any]) -> set[type]:
     return {kind for kind in set(map(type, values)) - {type(None)} if not admits(annotation, kind)}
 
 
-def fitted(binding: InputBinding, annotation: Any, value: Any, key: str) -> Any:
+def fitted(binding: InputBinding, annotation: Any, value: Any, key: str, shape: str = "T") -> Any:
     """A value that an annotation does not take as it is, as what it asks for: records as a table.
+
+    Args:
+        binding: Of the parameter.
+        annotation: What it asks for, of each value.
+        value: What was returned.
+        key: For which key; empty without any.
+        shape: How an annotation of the parameter holds that of a value, `T`.
 
     Raises:
         InputError: It cannot be given as that.
@@ -88,11 +106,13 @@ def fitted(binding: InputBinding, annotation: Any, value: Any, key: str) -> Any:
         code="annotation",
         node=binding.source,
         key=display_text(key) if key else None,
-        remediation=f"annotate {_instead(value)}, or nothing to be given what was returned",
+        remediation=f"annotate {_instead(value, shape)}, or nothing to be given what was returned",
     )
 
 
-def fit_all(binding: InputBinding, annotation: Any, values: list[Any], keys: Sequence[str]) -> list[Any]:
+def fit_all(
+    binding: InputBinding, annotation: Any, values: list[Any], keys: Sequence[str], shape: str = "T"
+) -> list[Any]:
     """Values of keys, each `fitted`.
 
     Raises:
@@ -102,7 +122,7 @@ def fit_all(binding: InputBinding, annotation: Any, values: list[Any], keys: Seq
     if not wrong:
         return values
     return [
-        fitted(binding, annotation, value, key) if type(value) in wrong else value
+        fitted(binding, annotation, value, key, shape) if type(value) in wrong else value
         for key, value in zip(keys, values, strict=True)
     ]
 
@@ -113,14 +133,19 @@ def _require(annotation: Any, kind: type, given: str) -> None:
         raise InputError(
             given,
             code="annotation",
-            remediation=f"annotate `{name}`, `pl.DataFrame` or another table over the keys, or nothing",
+            remediation=(
+                f"annotate `{name}`, or nothing; or, where its results are tables, `pl.DataFrame` or "
+                "another table"
+            ),
         )
 
 
-def _instead(value: Any) -> str:
+def _instead(value: Any, shape: str) -> str:
+    """What an annotation could say, `shape` around it."""
     if is_table(value):
-        return "`pl.DataFrame`, another table, or `list[dict]` for its rows"
-    return f"`{type(value).__qualname__}`"
+        frame, rows = (shape.replace("T", kind) for kind in ("pl.DataFrame", "list[dict]"))
+        return f"`{frame}`, another table, or `{rows}` for its rows"
+    return f"`{shape.replace('T', type(value).__qualname__)}`"
 
 
 def _written(annotation: Any) -> str:

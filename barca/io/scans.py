@@ -99,7 +99,7 @@ def _target(packs: Sequence[Pack], schemas: Sequence[pl.Schema], dimensions: Seq
             f"`{display_text(one.keys[0])}` and {clash.types[1]} for `{display_text(other.keys[0])}`",
             code="schema_clash",
             node=node,
-            remediation=f"cast `{clash.column}` to one type in `{node}`, or read it as dict[str, T]",
+            remediation=f"cast `{clash.column}` to one type in `{node}`",
         ) from None
     rest = [name for name in unified if name not in dimensions]
     return pl.Schema({name: unified[name] for name in (*dimensions, *rest)})
@@ -150,7 +150,7 @@ def _require_equal(
             code="dimension_column",
             node=pack.footer["node"],
             key=display_text(pack.keys[owners[position]]),
-            remediation=f"rename the field `{name}`, or read the input as dict[str, T]",
+            remediation=f"rename the field `{name}`",
         )
 
 
@@ -161,5 +161,5 @@ def _not_tabular(pack: Pack, key: str, why: str) -> InputError:
         code="not_tabular",
         node=node,
         key=display_text(key) if key else None,
-        remediation="annotate the parameter dict[str, T] to receive each key's value, or return tables",
+        remediation=f"return tables, or lists of records, from `{node}`",
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from barca.config import find_root, read_config
 from barca.discovery import discover, function_ref, graph_of
-from barca.errors import DefinitionError
+from barca.errors import DefinitionError, InputError
 from barca.exec.memory import total_memory
 from barca.io.annotations import return_annotation
 from barca.io.fragments import scan_fragments
@@ -163,7 +163,11 @@ class Project:
             raise result.error
         node_id = result.targets[0]
         dimensions = self.graph.nodes[node_id].dimensions
-        return scan_fragments(self._store, result.held(node_id), dimensions)
+        try:
+            return scan_fragments(self._store, result.held(node_id), dimensions)
+        except InputError as error:
+            error.remediation = f"{error.remediation}; `get` gives values of keys"
+            raise
 
     # --- looking ------------------------------------------------------------------------------------
 

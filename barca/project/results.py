@@ -104,13 +104,21 @@ class Result:
                 f"`{short_name(node_id)}` has {count} keys, more than the {LISTED_KEYS} of a dict",
                 code="too_many_keys",
                 node=node_id,
-                remediation="use barca.scan(...) for one lazy table over every key, or select keys with "
-                "partition={...}",
+                remediation=f"select keys with partition={{...}}, or {self._every_key(node_id)}",
             )
         values = self._read(node_id, self.held(node_id))
         if not plan.node.partitioned:
             return values.get("")
         return {display_text(key): value for key, value in values.items()}
+
+    def _every_key(self, node_id: NodeId) -> str:
+        """How to have the values of every key of a target, whatever their number."""
+        formats = set(self.held(node_id).get_column(FORMAT).unique())
+        table = "use barca.scan(...) for one lazy table over every key"
+        if formats == {"table"}:
+            return table
+        list_ = "read a list of them by collect(...) in an asset"
+        return f"{list_}; if all are records, {table}" if "pickle" not in formats else list_
 
     def held(self, node_id: NodeId) -> pl.DataFrame:
         """`schemas.FRAGMENTS` and `dim:` columns of a target's keys that have a result, sorted by key."""

@@ -252,7 +252,7 @@ def test_collect_gives_no_dict_and_no_scalar(store: MemoryPackStore, annotation:
     work = make_work(inputs=(collected(store, {"b": 1, "a": 2}),))
     told = failures(run_function(annotated(annotation), work, store))[""]
     assert told.startswith("the parameter `source` of `steps.py:step`, annotated `")
-    assert "collect() gives a list of every key's value (annotate `list`, `pl.DataFrame`" in told
+    assert "collect() gives a list of every key's value (annotate `list`, or nothing; or, where its" in told
 
 
 def test_an_item_of_collect_that_does_not_fit_is_named(store: MemoryPackStore) -> None:
@@ -268,6 +268,38 @@ def test_a_batch_gets_no_list(store: MemoryPackStore, annotation: Any) -> None:
     value = run_batch(annotated(annotation, "versions"), ["a"], store, inputs=(keyed(store, {"a": 1}),))
     for result in (own, value):
         assert "a call with batch= is given a dict of key to value" in failures(result)["r=a"]
+
+
+def hint(result: Any) -> str:
+    """What the message of the first failed key says to write."""
+    return next(iter(failures(result).values())).rpartition("; or annotate `")[2].partition("`")[0]
+
+
+@pytest.mark.parametrize("value", [1, "text"])
+@pytest.mark.parametrize("annotation", [pl.LazyFrame, pl.DataFrame, "duckdb.DuckDBPyRelation"])
+def test_who_does_what_a_message_says_is_given_what_there_is(
+    store: MemoryPackStore, annotation: Any, value: Any
+) -> None:
+    fragments = stored_values(store, SOURCE, {"a": value})
+    collects = make_work(inputs=(InputBinding("source", SOURCE, "collect", fragments, ("r",)),))
+    assert hint(run_function(annotated(annotation), collects, store)) == "list[T]"
+    assert failures(run_function(annotated(list[type(value)]), collects, store)) == {}
+    own = (same_key("source", fragments),)
+    assert hint(run_batch(annotated(annotation), ["a"], store, inputs=own)) == "dict[str, T]"
+    SEEN.clear()
+    run_batch(annotated(dict[str, type(value)]), ["a"], store, inputs=own)
+    assert SEEN == [{"a": value}]
+
+
+def test_items_that_do_not_fit_are_told_with_what_is_around_them(store: MemoryPackStore) -> None:
+    collects = make_work(inputs=(collected(store, {"a": "text"}),))
+    told = failures(run_function(annotated(list[int]), collects, store))[""]
+    assert "annotate `list[str]`, or nothing" in told
+    own = (same_key("source", stored_values(store, SOURCE, {"a": pl.DataFrame({"x": [1]})})),)
+    told = failures(run_batch(annotated(dict[str, int]), ["a"], store, inputs=own))["r=a"]
+    assert (
+        "annotate `dict[str, pl.DataFrame]`, another table, or `dict[str, list[dict]]` for its rows" in told
+    )
 
 
 def test_a_whole_keyed_source_is_no_table(store: MemoryPackStore) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import barca
 from barca import BarcaError
+from barca.errors import InputError
 
 PIPELINE = """
     import json, pathlib
@@ -85,7 +86,10 @@ def test_python_names_scan_and_partition(many, monkeypatch):
     monkeypatch.chdir(many.root)
     with pytest.raises(BarcaError, match="1200 keys") as caught:
         barca.get("scored", "pipeline.py", executor="inline")
-    assert "barca.scan" in str(caught.value.remediation) and "partition=" in str(caught.value.remediation)
+    told = str(caught.value.remediation)
+    assert "partition=" in told and "collect(...)" in told and "if all are records, use barca.scan" in told
+    with pytest.raises(InputError, match=r"`get` gives values of keys"):
+        many.open().scan("scored")
 
 
 def test_paths_and_tables_list_what_was_computed_and_note_the_rest(many):
