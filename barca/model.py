@@ -378,6 +378,7 @@ class WorkerDied(Record, kw_only=True):
             batched call. An empty tuple: it died before the first.
         elapsed_seconds: Until it was noticed.
         finished: What the one-key calls that had ended came to, as far as it could be kept.
+        exhausted: Whether it ended for want of memory or time, as far as that can be told.
     """
 
     reason: str
@@ -385,3 +386,4 @@ class WorkerDied(Record, kw_only=True):
     begun: tuple[str, ...] | None
     elapsed_seconds: float
     finished: WorkResult | None = None
+    exhausted: bool = False

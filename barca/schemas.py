@@ -219,8 +219,11 @@ CALL_RECORDS: Final = pl.Schema(
     }
 )
 """One row per batched call, and per work of one-key calls that ran together. `parent`: the call that failed
-before, of whose keys this one is; null for a first call. `max_rss_bytes`: the highest resident memory of the
-worker while the call ran."""
+before, of whose keys this one is; null for a first call. `status`: `success`, `failed`, or `exhausted` where
+the call ran out of memory or time. `max_rss_bytes`: the highest resident memory of the worker while the call
+ran."""
+
+EXHAUSTED: Final = "exhausted"
 
 DEFINITIONS: Final = pl.Schema(
     {

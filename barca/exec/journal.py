@@ -9,6 +9,7 @@ import polars as pl
 from barca import events
 from barca.exec.records import Ended, call_row, definition_row, materialization_rows
 from barca.exec.report import Failure
+from barca.model import WorkResult
 from barca.partitions import display_text
 from barca.plan.edges import folds_digest
 from barca.schemas import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from barca._typing import NodeId
-    from barca.model import Work, WorkResult
+    from barca.model import Work, WorkerDied
     from barca.plan.inputs import NodePlan, PlanInputs
     from barca.ports import Clock, LedgerWriter, Listener
 
@@ -111,11 +112,11 @@ class Journal:
             node=node_id, key=key, error_type=error_type, message=message, traceback=traceback
         )
 
-    def called(self, work: Work, result: WorkResult | None, status: str, elapsed_seconds: float) -> None:
+    def called(self, work: Work, result: WorkResult | WorkerDied) -> None:
         """A work that ended, with an answer or without."""
-        if result is not None:
+        if isinstance(result, WorkResult):
             self.warnings += [warning for warning in result.warnings if warning not in self.warnings]
-        self._calls.append(call_row(work, result, status, elapsed_seconds, self._clock.now()))
+        self._calls.append(call_row(work, result, self._clock.now()))
         self._wait_from_now(1)
 
     def tick(self) -> None:

@@ -35,6 +35,9 @@ CHECK_SECONDS: Final = 0.1
 MOST_WORKERS: Final = 3
 """A work that no worker ever began is given to so many, one after the other, at most."""
 
+_OUT_OF_MEMORY: Final = frozenset((-9, -6))
+"""How processes end that get no more memory: killed by the kernel, or by themselves."""
+
 
 class ProcessPending:
     """A work that is queued for, or runs in, a worker process."""
@@ -58,11 +61,14 @@ class ProcessPending:
         if self.worker is not None:
             self.worker.kill()
 
-    def died(self, reason: str, seen: Seen | None, *, timed_out: bool = False) -> WorkerDied:
+    def died(
+        self, reason: str, seen: Seen | None, *, timed_out: bool = False, exhausted: bool = False
+    ) -> WorkerDied:
         """The end of it, when its worker ended or was ended."""
         return WorkerDied(
             reason=reason,
             timed_out=timed_out,
+            exhausted=timed_out or exhausted,
             begun=self._begun(seen),
             elapsed_seconds=time.monotonic() - self.started,
         )
@@ -222,7 +228,7 @@ class ProcessExecutor:
             seen = read_progress(pending.progress)
             ending = _ending(ended.exit_code)
             if seen is not None:
-                return pending.died(ending, seen)
+                return pending.died(ending, seen, exhausted=ended.exit_code in _OUT_OF_MEMORY)
             if pending.sent < MOST_WORKERS:
                 return None
             return pending.died(f"could not start: it {ending}", seen)

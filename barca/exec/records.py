@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from barca.exec.sizes import status_of
 from barca.lookup import lookup
+from barca.model import WorkResult
 from barca.plan.changed import env_marks
 from barca.schemas import (
     ATTEMPTS,
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from barca._typing import NodeId
-    from barca.model import Fingerprint, Work, WorkResult
+    from barca.model import Fingerprint, Work, WorkerDied
     from barca.plan.inputs import NodePlan
 
 
@@ -98,20 +100,19 @@ def materialization_rows(
     )
 
 
-def call_row(
-    work: Work, result: WorkResult | None, status: str, elapsed: float, now: datetime
-) -> dict[str, Any]:
+def call_row(work: Work, result: WorkResult | WorkerDied, now: datetime) -> dict[str, Any]:
     """The row of `schemas.CALL_RECORDS` of a work that ended now."""
+    elapsed = result.elapsed_seconds
     return {
         RUN_ID: work.run_id,
         CALL: work.id,
         PARENT: work.parent,
         NODE: work.node,
         "keys": work.keys.height,
-        STATUS: status,
+        STATUS: status_of(result),
         ATTEMPTS: work.attempt,
         ELAPSED_SECONDS: elapsed,
-        MAX_RSS_BYTES: result.max_rss_bytes if result else None,
+        MAX_RSS_BYTES: result.max_rss_bytes if isinstance(result, WorkResult) else None,
         "engine": work.engine,
         "polars_version": pl.__version__,
         "started_at": now - timedelta(seconds=elapsed),

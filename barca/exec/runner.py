@@ -238,6 +238,8 @@ class Runner:
         queue.calls += 1
         self._weight -= queue.plan.node.definition.weight
         queue.elapsed_seconds += result.elapsed_seconds
+        self._journal.called(work, result)
+        learn(queue, work, result)
         if isinstance(result, WorkerDied):
             self._died(queue, work, result)
         else:
@@ -249,10 +251,6 @@ class Runner:
     def _answered(self, queue: NodeQueue, work: Work, result: WorkResult) -> None:
         if not queue.batched:
             self._hand_back(queue, work, result.outcomes)
-        whole = (result.outcomes.get_column(STATUS) == "success").all()
-        self._journal.called(work, result, "success" if whole else "failed", result.elapsed_seconds)
-        if whole:
-            learn(queue, work, result)
         self._take(queue, work, result)
 
     def _died(self, queue: NodeQueue, work: Work, death: WorkerDied) -> None:
@@ -261,7 +259,6 @@ class Runner:
         if death.begun is not None:
             finished = [death.finished.outcomes] if death.finished is not None else []
             self._hand_back(queue, work, pl.concat([*finished, failed]))
-        self._journal.called(work, None, "failed", death.elapsed_seconds)
         if death.finished is not None:
             self._take(queue, work, death.finished)
         if failed.height:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from barca.model import BatchesAuto
+from barca.model import BatchesAuto, WorkerDied, WorkResult
 from barca.plan.sizing import next_size
-from barca.schemas import ELAPSED_SECONDS
+from barca.schemas import ELAPSED_SECONDS, ERROR_TYPE, EXHAUSTED, STATUS
 
 if TYPE_CHECKING:
     import polars as pl
 
     from barca.exec.queues import NodeQueue
-    from barca.model import Work, WorkResult
+    from barca.model import Work
 
 BUDGET_SECONDS: Final = 0.5
 """A chunk of one-key calls hands back what it has not begun after so long."""
@@ -62,8 +62,28 @@ def remembered(rows: pl.DataFrame) -> float | None:
     return seconds if isinstance(seconds, float) else None
 
 
-def learn(queue: NodeQueue, work: Work, result: WorkResult) -> None:
-    """Note what a call of `batch="auto"` took; its next one follows from it."""
-    if queue.sizing is not None:
+def status_of(result: WorkResult | WorkerDied) -> str:
+    """The status of a call in the ledger."""
+    if isinstance(result, WorkerDied):
+        return EXHAUSTED if result.exhausted else "failed"
+    if (result.outcomes.get_column(STATUS) == "success").all():
+        return "success"
+    out = result.raised and (result.outcomes.get_column(ERROR_TYPE) == MemoryError.__name__).any()
+    return EXHAUSTED if out else "failed"
+
+
+def learn(queue: NodeQueue, work: Work, result: WorkResult | WorkerDied) -> None:
+    """Note what a call of `batch="auto"` took, or that it ran out; its next one follows from it.
+
+    Of what is tried again nothing is learned but what it took: it may run out for one of its keys.
+    """
+    sizing, status = queue.sizing, status_of(result)
+    if sizing is None:
+        return
+    measured = sizing.measured
+    if status == EXHAUSTED and work.parent is None:
+        most = max(1, min(work.keys.height, measured.most or work.keys.height) // 2)
+        queue.sizing = replace(sizing, measured=replace(measured, most=most))
+    elif status == "success" and isinstance(result, WorkResult):
         sample = (work.keys.height, result.elapsed_seconds, result.max_rss_bytes)
-        queue.sizing = replace(queue.sizing, samples=(*queue.sizing.samples, sample)[-100:])
+        queue.sizing = replace(sizing, measured=replace(measured, samples=(*measured.samples, sample)[-100:]))

@@ -18,7 +18,7 @@ from barca.plan.keys import empty_key, explicit_keys, keyed_keys
 from barca.plan.needs import with_needed
 from barca.plan.parts import Unknown, part, require_decided, require_known, rows_of
 from barca.plan.select import skipped_nodes
-from barca.plan.sizing import Sizing, next_size
+from barca.plan.sizing import Measured, Sizing, next_size
 from barca.schemas import (
     CALLS,
     DECISION,
@@ -207,8 +207,8 @@ def _with_calls(plan: NodePlan, inputs: PlanInputs, previous: Plan | None) -> No
 def _sizing(node: Node, batch: BatchSpec | None, inputs: PlanInputs) -> Sizing | None:
     if not isinstance(batch, BatchesAuto):
         return None
-    samples = inputs.samples.get(node.id, ())
-    return Sizing(spec=batch, samples=samples, memory_limit=inputs.memory_limit)
+    measured = inputs.measured.get(node.id, Measured())
+    return Sizing(spec=batch, measured=measured, memory_limit=inputs.memory_limit)
 
 
 def sources_to_load(plan: Plan) -> dict[NodeId, pl.DataFrame]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from barca._typing import NodeId
     from barca.graph import Graph, Node
     from barca.model import Fingerprint
-    from barca.plan.sizing import Sample, Sizing
+    from barca.plan.sizing import Measured, Sizing
 
 BatchOverride: TypeAlias = "int | Literal['all', 'none', 'auto']"
 
@@ -61,7 +61,7 @@ class PlanInputs:
         labels: Per node with `batches_by`, frame `key, label: String` of the keys that run.
         unchanged: Nodes of which only the keys that may have changed are looked at.
         groups: Per node with `batches`, its groups, as `partitions.normalise_groups` gives them.
-        samples: Per node with `batches_auto`, its last calls that succeeded.
+        measured: Per node with `batches_auto`, what is known of its last calls.
         memory_limit: Bytes that a call may take where nobody says otherwise; `None` is no limit.
     """
 
@@ -84,7 +84,7 @@ class PlanInputs:
     labels: Mapping[NodeId, pl.DataFrame] = field(default_factory=dict)
     unchanged: Mapping[NodeId, Unchanged] = field(default_factory=dict)
     groups: Mapping[NodeId, tuple[tuple[Any, ...], ...]] = field(default_factory=dict)
-    samples: Mapping[NodeId, tuple[Sample, ...]] = field(default_factory=dict)
+    measured: Mapping[NodeId, Measured] = field(default_factory=dict)
     memory_limit: int | None = None
 
 

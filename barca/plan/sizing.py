@@ -26,18 +26,31 @@ Sample: TypeAlias = tuple[int, float, int | None]
 _MB: Final = 1_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What is known of earlier calls.
+
+    Attributes:
+        samples: Calls that succeeded.
+        most: A call may have so many keys: larger ones ran out of memory or time; `None` where none did.
+    """
+
+    samples: tuple[Sample, ...] = ()
+    most: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
     """What sizes of calls rest on.
 
     Attributes:
         spec: The limits.
-        samples: Calls that were measured.
+        measured: Earlier calls.
         memory_limit: Bytes of a call where `spec` names none; `None` is no limit.
     """
 
     spec: BatchesAuto
-    samples: tuple[Sample, ...] = ()
+    measured: Measured = Measured()  # frozen
     memory_limit: int | None = None
 
 
@@ -58,12 +71,13 @@ class Size:
 
 def next_size(sizing: Sizing) -> Size:
     """The size of the next call, and what limits it."""
-    samples, spec = sizing.samples, sizing.spec
+    samples, most, spec = sizing.measured.samples, sizing.measured.most, sizing.spec
     if not samples:
-        return Size(FIRST_KEYS, None, "nothing is measured yet: calls start small and grow")
-    fixed, each = _line([(keys, seconds) for keys, seconds, _ in samples])
-    by_time = _within(spec.target_seconds, fixed, each)
-    bounds = [(by_time, f"{_number(spec.target_seconds)} s a call, at {_number(each)} s a key")]
+        first = min(FIRST_KEYS, most or FIRST_KEYS)
+        return Size(first, most, "nothing is measured yet: calls start small and grow")
+    bounds = [_by_time([(keys, seconds) for keys, seconds, _ in samples], spec.target_seconds)]
+    if most is not None:
+        bounds.append((most, "calls of more keys ran out of memory or time"))
     memory = spec.max_memory or sizing.memory_limit
     peaks = [(keys, float(peak)) for keys, _, peak in samples if peak is not None]
     if memory is not None and peaks:
@@ -76,6 +90,19 @@ def next_size(sizing: Sizing) -> Size:
     if limit > GROWTH * largest:
         return Size(GROWTH * largest, limit, f"{GROWTH} times the largest call measured, of {largest} keys")
     return Size(limit, limit, why)
+
+
+def _by_time(points: Sequence[tuple[int, float]], target: float) -> tuple[int, str]:
+    """How many keys the seconds of calls allow, and why."""
+    fixed, each = _line(points)
+    sizes = {keys for keys, _ in points}
+    if fixed > target:  # fewer keys would not help: a call costs that much whatever they are
+        told = f"a call takes {_number(fixed)} s of itself; {_number(target)} s for its keys"
+        return _within(target, 0.0, each), f"{told}, at {_number(each)} s each"
+    keys = _within(target, fixed, each)
+    if sizes == {keys}:  # as long as all calls have one size, what a call costs of itself cannot be told
+        return max(keys // 2, 3 - keys), "another size tells what a call costs and what its keys add"
+    return keys, f"{_number(target)} s a call, at {_number(each)} s a key"
 
 
 def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:

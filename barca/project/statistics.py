@@ -9,38 +9,61 @@ import polars as pl
 from barca.model import BatchesAuto
 from barca.partitions import batches_auto
 from barca.plan.batching import grouping_text
-from barca.plan.sizing import Sizing, next_size
-from barca.schemas import CALL, ELAPSED_SECONDS, MAX_RSS_BYTES, NODE, STATUS
+from barca.plan.sizing import Measured, Sizing, next_size
+from barca.schemas import CALL, ELAPSED_SECONDS, EXHAUSTED, MAX_RSS_BYTES, NODE, PARENT, RUN_ID, STATUS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from barca._typing import NodeId
     from barca.graph import Node
-    from barca.plan.sizing import Sample
     from barca.ports import LedgerReader
 
 LAST_CALLS: Final = 100
 """So many of the newest calls that succeeded tell how large the next ones may be."""
 
+LAST_ROWS: Final = 1_000
+"""In so many of the newest calls, those that ran out of memory or time are looked for."""
+
 _KEYS = "keys"
 
 
-def samples_of(reader: LedgerReader, nodes: Sequence[NodeId]) -> dict[NodeId, tuple[Sample, ...]]:
-    """The newest batched calls of nodes that succeeded: keys, seconds and peak memory of each."""
+def measured_of(reader: LedgerReader, nodes: Sequence[NodeId]) -> dict[NodeId, Measured]:
+    """The newest batched calls of nodes: those that succeeded, and what those that ran out allow."""
     if not nodes:
         return {}
     rows = (
         reader.scan("calls")
-        .filter(pl.col(NODE).is_in(list(nodes)) & (pl.col(STATUS) == "success"))
-        .filter(pl.col(CALL).str.starts_with("b"))
-        .select(NODE, _KEYS, ELAPSED_SECONDS, MAX_RSS_BYTES)
+        .filter(pl.col(NODE).is_in(list(nodes)) & pl.col(CALL).str.starts_with("b"))
+        .select(NODE, RUN_ID, CALL, PARENT, STATUS, _KEYS, ELAPSED_SECONDS, MAX_RSS_BYTES)
         .collect(engine="in-memory")
     )
-    return {
-        node: tuple(rows.filter(pl.col(NODE) == node).drop(NODE).tail(LAST_CALLS).iter_rows())
-        for node in nodes
-    }
+    return {node: _measured(rows.filter(pl.col(NODE) == node)) for node in nodes}
+
+
+def _measured(rows: pl.DataFrame) -> Measured:
+    good = rows.filter(pl.col(STATUS) == "success").tail(LAST_CALLS)
+    samples = good.select(_KEYS, ELAPSED_SECONDS, MAX_RSS_BYTES).iter_rows()
+    return Measured(tuple(samples), _most(rows.tail(LAST_ROWS)))
+
+
+def _most(rows: pl.DataFrame) -> int | None:
+    """Half the smallest call that ran out for its size: whose halves succeeded, and none as large after it.
+
+    A call whose halves did not all succeed ran out for one of its keys, or is followed by a smaller one that
+    says more.
+    """
+    placed = rows.with_row_index("place")
+    good = pl.col(STATUS) == "success"
+    halves = placed.group_by(RUN_ID, pl.col(PARENT).alias(CALL)).agg(good.all().alias("halves"))
+    out = placed.filter((pl.col(STATUS) == EXHAUSTED) & (pl.col(_KEYS) > 1))
+    out = out.join(halves, on=[RUN_ID, CALL], how="left").filter(pl.col("halves").fill_null(value=True))
+    refuting = placed.filter(good).select(pl.col("place").alias("later"), pl.col(_KEYS).alias("as_many"))
+    refuted = out.join_where(
+        refuting, pl.col("later") > pl.col("place"), pl.col("as_many") >= pl.col(_KEYS)
+    ).select("place")
+    smallest = out.join(refuted, on="place", how="anti").get_column(_KEYS).min()
+    return max(1, smallest // 2) if isinstance(smallest, int) else None
 
 
 def node_stats(
@@ -67,13 +90,14 @@ def node_stats(
         "batch": grouping_text(node.definition.batch),
         "calls": calls.height,
         "failed": failed,
+        "exhausted": [_size(row) for row in _by_size(calls, EXHAUSTED).iter_rows(named=True)],
         "keys": int(calls.get_column(_KEYS).sum()),
-        "sizes": [_size(row) for row in _by_size(calls).iter_rows(named=True)],
+        "sizes": [_size(row) for row in _by_size(calls, "success").iter_rows(named=True)],
         "suggested": None,
     }
-    samples = samples_of(reader, [node.id])[node.id]
-    if node.definition.batch is not None and samples:
-        size = next_size(Sizing(spec=spec, samples=samples, memory_limit=memory_limit))
+    measured = measured_of(reader, [node.id])[node.id]
+    if node.definition.batch is not None and measured != Measured():
+        size = next_size(Sizing(spec=spec, measured=measured, memory_limit=memory_limit))
         answer["suggested"] = {"batch": size.keys, "why": size.why}
     return answer
 
@@ -87,9 +111,9 @@ def _limits(node: Node, limits: Mapping[str, Any]) -> BatchesAuto:
     return batches_auto(**{**declared, **limits})
 
 
-def _by_size(calls: pl.DataFrame) -> pl.DataFrame:
-    """Calls that succeeded, grouped by size up to the next power of two, smallest first."""
-    good = calls.filter(pl.col(STATUS) == "success")
+def _by_size(calls: pl.DataFrame, status: str) -> pl.DataFrame:
+    """Calls that ended so, grouped by size up to the next power of two, smallest first."""
+    good = calls.filter(pl.col(STATUS) == status)
     seconds, memory = pl.col(ELAPSED_SECONDS), pl.col(MAX_RSS_BYTES)
     return (
         good.group_by(pl.col(_KEYS).log(2).floor().alias("power"))

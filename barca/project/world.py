@@ -17,7 +17,7 @@ from barca.plan.build import build_plan, sources_to_load
 from barca.plan.inputs import PlanInputs
 from barca.plan.needs import packs_read
 from barca.plan.parts import rows_of
-from barca.project.statistics import samples_of
+from barca.project.statistics import measured_of
 from barca.schemas import KEY, MATERIALIZATIONS, NEEDED, PATH, RUN_HASH, STATE, dimension, empty
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class World:
             cascade=request.cascade,
             batch=request.batch,
             groups=self.groups,
-            samples=samples_of(
+            measured=measured_of(
                 self.reader,
                 [node.id for node in nodes if isinstance(effective_batch(node, request.batch), BatchesAuto)],
             ),

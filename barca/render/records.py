@@ -147,6 +147,8 @@ def _failures(steps: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
 def stats_view(stats: Mapping[str, Any], width: int) -> list[RenderableType]:
     """`barca stats NODE`: its calls by size, and the grouping that they suggest."""
     failed = f", {stats['failed']:,} failed" if stats["failed"] else ""
+    for size in stats["exhausted"]:
+        failed += f"; {_range(size['keys'])} keys: {plural(size['calls'], 'call')} ran out of memory or time"
     grouping = f" ({stats['batch']})" if stats.get("batch") else ""
     title = text(f"{stats['node_id']}{grouping}: {plural(stats['calls'], 'call')}{failed}", "bold")
     rows = [

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from barca import asset, partitions
 from barca.model import BatchesAuto
 from barca.plan import build_plan
-from barca.plan.sizing import FIRST_KEYS, GROWTH, Sizing, growing_calls, next_size
+from barca.plan.sizing import FIRST_KEYS, GROWTH, Measured, Sizing, growing_calls, next_size
 from tests.plan.worlds import Planner, graph_of
 
 
-def size_of(samples, *, target_seconds=10.0, max_memory=None, memory_limit=None):
+def size_of(samples, *, most=None, target_seconds=10.0, max_memory=None, memory_limit=None):
     spec = BatchesAuto(target_seconds, max_memory)
-    return next_size(Sizing(spec=spec, samples=tuple(samples), memory_limit=memory_limit))
+    measured = Measured(tuple(samples), most)
+    return next_size(Sizing(spec=spec, measured=measured, memory_limit=memory_limit))
 
 
 def test_the_first_calls_are_small_and_the_reason_says_so():
@@ -51,6 +52,38 @@ def test_memory_limits_a_call_and_none_measured_lies_above_the_line():
 
 def test_calls_of_one_size_are_taken_to_cost_nothing_but_keys():
     assert size_of([(10, 5.0, None), (10, 5.0, None)]).keys == 20
+
+
+def grown(seconds, *, target=30.0, calls=12):
+    """Sizes of calls one after the other, where a call of `n` keys takes `seconds(n)`."""
+    samples = []
+    for _ in range(calls):
+        keys = size_of(samples, target_seconds=target).keys
+        samples.append((keys, seconds(keys), None))
+    return [keys for keys, _, _ in samples]
+
+
+def test_a_large_cost_of_each_call_does_not_keep_calls_small():
+    assert grown(lambda keys: 29 + keys / 1_024)[:5] == [8, 4, 32, 128, 512], "one size tells nothing of that"
+    assert grown(lambda keys: 29 + keys / 1_024)[-1] in {1_023, 1_024}
+    assert grown(lambda keys: 16 + keys / 64)[-1] in {895, 896}
+    assert grown(lambda keys: 1 + keys)[-1] in {28, 29}
+    assert grown(lambda keys: 3.75 * keys)[-1] in {7, 8}, "here it is the keys that cost"
+
+
+def test_where_a_call_of_itself_takes_too_long_its_keys_may_take_the_time():
+    sizes = grown(lambda keys: 128 + keys / 8)
+    assert sizes[1] < 8, "before it is known"
+    assert sizes[-1] in {239, 240}
+    assert "a call takes 100 s of itself" in size_of([(10, 101, None), (90, 109, None)]).why
+
+
+def test_calls_that_ran_out_limit_those_that_come():
+    samples = [(100, 0.1, None), (50, 0.05, None)]
+    assert size_of(samples).keys == 400
+    assert (size_of(samples, most=120).keys, size_of(samples, most=120).limit) == (120, 120)
+    assert "ran out of memory or time" in size_of(samples, most=120).why
+    assert size_of([], most=4).keys == 4
 
 
 def test_a_slow_key_is_a_call_of_its_own():
@@ -97,5 +130,5 @@ def test_the_plan_groups_keys_as_foretold_and_keeps_their_order():
     assert sizes == [8, 32, 128, 512, 320]
     assert plan.calls.get_column("ordinal").to_list() == list(range(1_000))
     assert plan.grouping == "batch=auto"
-    assert plan.sizing is not None and plan.sizing.samples == ()
+    assert plan.sizing is not None and plan.sizing.measured == Measured()
     assert isinstance(plan.calls, pl.DataFrame)

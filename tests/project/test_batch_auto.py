@@ -10,7 +10,10 @@ import barca
 from barca.errors import DefinitionError, UsageError
 
 PIPELINE = """
+    import os
     import pathlib
+    import signal
+    import time
     from barca import asset, batches_auto, partitions, partitions_from
 
     HERE = pathlib.Path(__file__).parent
@@ -28,6 +31,19 @@ PIPELINE = """
     def careful(k: list[str], a: dict) -> dict:
         note("careful", k)
         return {key: a[key]["key"] for key in k}
+
+    @asset(partitions={"k": partitions_from(a)}, batch=batches_auto(target_seconds=1e-6))
+    def slow(k: list[str]) -> dict:
+        note("slow", k)
+        time.sleep(0.02 * len(k))
+        return dict.fromkeys(k, 1)
+
+    @asset(partitions={"k": partitions([f"k{n:04d}" for n in range(100)])}, batch="auto")
+    def hungry(k: list[str]) -> dict:
+        note("hungry", k)
+        if len(k) > LIMIT or "BAD" in k:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return dict.fromkeys(k, 1)
 """
 
 
@@ -60,8 +76,37 @@ def test_calls_start_small_grow_and_stay_grown(project):
 
 def test_limits_that_nothing_keeps_give_single_keys(project):
     project.write("pipeline.py", PIPELINE)
-    project.get("careful", partition={"k": [f"k{n:04d}" for n in range(30)]})
-    assert calls(project, "careful") == [8, *[1] * 22]
+    project.get("slow", partition={"k": [f"k{n:04d}" for n in range(20)]})
+    assert calls(project, "slow") == [8, *[1] * 12]
+
+
+def hungry(project, limit, bad):
+    """Sizes of the calls of `hungry`, and what is planned of it next."""
+    project.write("pipeline.py", PIPELINE.replace("LIMIT", str(limit)).replace("BAD", bad))
+    result = project.open(executor="processes").get("hungry")
+    [step] = project.open().plan("hungry", refresh="hungry").to_dict()["steps"]
+    return result, calls(project, "hungry"), step["batch"]
+
+
+def test_calls_that_were_killed_for_their_size_limit_the_next_ones(project, monkeypatch):
+    monkeypatch.setenv("BARCA_POOL_SIZE", "1")
+    result, sizes, planned = hungry(project, limit=20, bad="none")
+    assert result.status == "success"
+    assert sizes[:2] == [8, 32] and max(sizes[2:]) == 16
+    assert (planned["size"], planned["why"]) == (16, "calls of more keys ran out of memory or time")
+    found = project.open().stats("hungry")
+    assert [size["keys"] for size in found["exhausted"]] == [{"from": 32, "to": 32}]
+    assert found["suggested"]["batch"] == 16
+    history = project.open().history(result.run_id)["calls"]
+    assert [call["status"] for call in history if call["keys"] == 32] == ["failed"]
+    told = project.cli("stats", "hungry", "--pretty").stdout
+    assert "32 keys: 1 call ran out of memory or time" in told
+
+
+def test_a_key_that_kills_its_calls_limits_no_others(project):
+    result, sizes, planned = hungry(project, limit=1_000, bad="k0050")
+    assert result.to_dict()["failed_node"] == "pipeline.py:hungry[k=k0050]"
+    assert sizes.count(1) == 2 and planned["size"] > 8
 
 
 def test_auto_gives_the_results_of_every_other_grouping(make_project):
