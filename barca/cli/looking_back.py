@@ -73,11 +73,13 @@ def logs(
     as_json: opt.Json = False,
     pretty: opt.Pretty = False,
 ) -> None:
-    """Show what steps printed, in the last run or the one named."""
+    """Show what steps printed, in the last run (with --step, the last that ran it) or the one named."""
     mode = choose_mode(as_json=as_json, pretty=pretty)
     stream = stream and one_of("--stream", stream, STREAMS)
     with stdout_kept():
-        lines = open_project().logs(run_id, step=step, stream=stream)
+        project = open_project()
+        lines = project.logs(run_id, step=step, stream=stream)
+        newest = project.history(limit=1)["runs"][0]["run_id"] if lines and step and not run_id else None
     if mode == "json":
         emit_json(lines)
         return
@@ -86,6 +88,8 @@ def logs(
     emit_lines(log_lines(lines))
     if not lines:
         write(sys.stderr, "no lines\n")
+    elif newest and lines[0]["run_id"] != newest:
+        write(sys.stderr, f"from run {lines[0]['run_id']}, the newest that ran {step}\n")
 
 
 def stats(

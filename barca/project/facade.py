@@ -13,7 +13,6 @@ from barca.exec.memory import total_memory
 from barca.io.annotations import return_annotation
 from barca.io.fragments import scan_fragments
 from barca.io.ledger import DeltaLedger
-from barca.io.logs import read_logs
 from barca.io.notes import Notes
 from barca.io.runs import read_markers
 from barca.io.storage import FilePackStore
@@ -22,7 +21,7 @@ from barca.project.current import Current
 from barca.project.forecast import Forecast
 from barca.project.listing import listing
 from barca.project.opening import Opening, ids_of
-from barca.project.past import find_run, history, log_lines, run_details, runs_table, step_of
+from barca.project.past import history, printed, run_details, runs_table, step_of
 from barca.project.request import as_list, find_targets, only_one, require_tasks, selection_of
 from barca.project.results import Result, names_of
 from barca.project.running import Running, execute
@@ -273,7 +272,9 @@ class Project:
     def logs(
         self, run_id: str | None = None, *, step: str | None = None, stream: str | None = None
     ) -> list[dict[str, Any]]:
-        """Lines that the steps of a run printed, oldest first; of the newest run without an id.
+        """Lines that the steps of a run printed, oldest first.
+
+        Without an id it is the newest run; where `step` is named, the newest that ran it.
 
         Args:
             run_id: The run, or the beginning of its id.
@@ -284,9 +285,9 @@ class Project:
             SelectionError: No such run or node.
         """
         reader = self._reader()
-        found = find_run(runs_table(reader, read_markers(self._store_root / "runs")), run_id)
-        lines = read_logs(self._store_root / "logs", found)
-        return log_lines(lines, reader, found, step_of(self.graph, step), stream)
+        runs = runs_table(reader, read_markers(self._store_root / "runs"))
+        chosen = step_of(self.graph, step)
+        return printed(self._store_root / "logs", reader, runs, run_id, chosen, stream)
 
     # --- inside -------------------------------------------------------------------------------------
 

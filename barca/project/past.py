@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from barca.errors import SelectionError, did_you_mean
+from barca.io.logs import read_logs
 from barca.partitions import display_text, key_text, step_text
 from barca.schemas import (
     ATTEMPTS,
     CALL,
+    CREATED_AT,
     DIGEST,
     ELAPSED_SECONDS,
     ERROR_MESSAGE,
@@ -29,6 +31,7 @@ from barca.schemas import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from barca._typing import NodeId
     from barca.graph import Graph
@@ -175,22 +178,50 @@ def _calls_of(reader: LedgerReader, run_id: str, node: NodeId, key: str) -> list
     return found
 
 
-def log_lines(
-    lines: pl.DataFrame,
+def printed(
+    log_dir: Path,
     reader: LedgerReader,
-    run_id: str,
+    runs: pl.DataFrame,
+    run_id: str | None,
     step: tuple[NodeId, str | None] | None,
     stream: str | None,
 ) -> list[dict[str, Any]]:
     """Lines that the steps of a run printed, oldest first.
 
     Args:
-        lines: Frame of `schemas.LOGS` of the run.
+        log_dir: Directory of logs.
         reader: The ledger; it knows the keys of batched calls.
-        run_id: The run.
+        runs: All runs, see `runs_table`.
+        run_id: The run, or the beginning of its id; `None` is the newest, or the newest that ran the step.
         step: Only lines of this node, and of this key (Hive form).
         stream: Only `stdout` or `stderr`.
+
+    Raises:
+        SelectionError: No such run.
     """
+    found = find_run(runs, run_id)
+    lines = _lines(log_dir, reader, found, step, stream)
+    if lines or step is None or run_id is not None:
+        return lines
+    before = _newest_that_ran(reader, *step)
+    return _lines(log_dir, reader, before, step, stream) if before is not None else lines
+
+
+def _newest_that_ran(reader: LedgerReader, node: NodeId, key: str | None) -> str | None:
+    own = pl.col(NODE) == node if key is None else (pl.col(NODE) == node) & (pl.col(KEY) == key)
+    newest = reader.scan("materializations").filter(own).select(pl.col(RUN_ID).sort_by(CREATED_AT).last())
+    found: str | None = newest.collect(engine="in-memory").item()
+    return found
+
+
+def _lines(
+    log_dir: Path,
+    reader: LedgerReader,
+    run_id: str,
+    step: tuple[NodeId, str | None] | None,
+    stream: str | None,
+) -> list[dict[str, Any]]:
+    lines = read_logs(log_dir, run_id)
     if stream is not None:
         lines = lines.filter(pl.col("stream") == stream)
     if step is not None:
@@ -201,6 +232,7 @@ def log_lines(
             lines = lines.filter((pl.col(KEY) == key) | batched)
     return [
         {
+            "run_id": run_id,
             "node_id": step_text(row[NODE], row[KEY] or ""),
             "stream": row["stream"],
             "ts": row["ts"].isoformat(),

@@ -322,6 +322,33 @@ def test_b1_one_bad_key_is_found_by_halving_and_has_its_own_message_and_log(proj
     assert lines[0] == "asked for 100 keys" and lines[-1] == "asked for 1 keys", "every call it was in"
 
 
+def test_lines_of_a_key_are_those_of_the_newest_run_that_ran_it(project):
+    project.write(
+        "pipeline.py",
+        """
+        from barca import asset, partitions
+
+        @asset(partitions={"k": partitions(["a", "b", "c"])}, batch="all")
+        def node(k: list[str]) -> dict:
+            print("asked for", *k)
+            return dict.fromkeys(k, 1)
+        """,
+    )
+    first = project.get("node", partition={"k": ["a", "b"]}).run_id
+    second = project.get("node").run_id
+
+    def told(step, run_id=None):
+        return [(line["run_id"], line["line"]) for line in project.open().logs(run_id, step=step)]
+
+    assert told("node[k=a]") == [(first, "asked for a b")], "it was cached in the newest run"
+    assert told("node[k=c]") == told("node") == [(second, "asked for c")]
+    assert told("node[k=a]", second) == [], "a run that is named is the one that is shown"
+    done = project.cli("logs", "--step", "node[k=a]", "--pretty")
+    assert "asked for a b" in done.stdout
+    assert done.stderr == f"from run {first}, the newest that ran node[k=a]\n"
+    assert project.cli("logs", "--step", "node[k=c]", "--pretty").stderr == ""
+
+
 def test_b1_after_the_fix_outside_of_the_code_the_bad_key_runs_alone(project):
     write_answer(
         project,
