@@ -184,6 +184,11 @@ class Failed(Exception):  # a value first of all: `{key: Failed("no prices yet")
         return hash((Failed, self.reason))
 
 
+def plural(count: int, noun: str) -> str:
+    """`1 key`, `2 keys`, `10,000 keys`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 _COMPARED = 2_000
 
 

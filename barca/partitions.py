@@ -185,7 +185,7 @@ def collect(*args: Any, **kwargs: Any) -> Collect:
     return Collect(_source("collect", _only("collect", "collect(source)", args, kwargs)))
 
 
-def batches(groups: Any, *, strict: bool = False) -> Batches:
+def batches(groups: Any = None, *, strict: bool = False) -> Batches:
     """Named groups of keys that run in one call: `batches([["r1", "r2"], ["r3"]])`.
 
     Args:
@@ -208,7 +208,7 @@ def normalise_groups(groups: Any) -> tuple[tuple[Any, ...], ...]:
     """
     if isinstance(groups, str | dict) or not hasattr(groups, "__iter__"):
         raise DefinitionError(
-            f"batches(...) takes a list of lists of keys, not `{groups!r}`",
+            f"batches(...) takes a list of lists of keys, {_not(groups)}",
             code="batch",
             remediation='write batches([["r1", "r2"], ["r3"]])',
         )
@@ -235,13 +235,17 @@ def normalise_groups(groups: Any) -> tuple[tuple[Any, ...], ...]:
     return tuple(result)
 
 
+def _not(given: Any) -> str:
+    return "and none is given" if given is None else f"not `{given!r}`"
+
+
 def _group_key(key: Any) -> Any:
     if isinstance(key, dict):
         return tuple(sorted((str(name), normalise_key(value)) for name, value in key.items()))
     return normalise_key(key)
 
 
-def batches_by(label: Callable[[Any], str | int], *, max_size: int | None = None) -> BatchesBy:
+def batches_by(label: Callable[[Any], str | int] | None = None, *, max_size: int | None = None) -> BatchesBy:
     """Keys with equal labels run in one call: `batches_by(region_of, max_size=20)`.
 
     Args:
@@ -254,7 +258,7 @@ def batches_by(label: Callable[[Any], str | int], *, max_size: int | None = None
     """
     if not callable(label):
         raise DefinitionError(
-            f"batches_by() takes a function of a key, not `{label!r}`",
+            f"batches_by(...) takes a function of a key, {_not(label)}",
             code="batch",
             remediation="pass a function that returns a label, e.g. batches_by(region_of)",
         )

@@ -159,6 +159,15 @@ def test_strict_is_a_flag():
         batches([["a"]], strict="yes")
 
 
+def test_groups_that_are_not_given():
+    with pytest.raises(
+        DefinitionError, match=r"batches_by\(...\) takes a function of a key, and none is given"
+    ):
+        batches_by()
+    with pytest.raises(DefinitionError, match=r"takes a list of lists of keys, and none is given"):
+        batches()
+
+
 def test_batches_by():
     assert (batches_by(len).label, batches_by(len, max_size=2).max_size) == (len, 2)
     with pytest.raises(DefinitionError, match="a function of a key"):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PARTITION_HINT = (
     'write --partition retailer=r1,r2 (repeatable), or --partition \'{"retailer": ["r1", "r2"]}\' '
-    "for values with commas or several dimensions"
+    "for values with commas or blanks around, or several dimensions"
 )
 BATCH_HINT = "write --batch all, auto, none or a number like 20; --batch scored=20 for one node (repeatable)"
 
@@ -113,8 +113,11 @@ def _one_partition(text: str) -> dict[str, list[str]]:
         return _partition_object(text)
     dimension, equals, values = text.partition("=")
     listed = [value.strip() for value in values.split(",")]
-    if not equals or not dimension.strip() or not all(listed):
+    if not equals or not dimension.strip():
         raise _bad_partition(text, "it is not DIM=V[,V]")
+    if not all(listed):
+        what = "no value is given" if listed == [""] else "one of the values is empty"
+        raise _bad_partition(text, f"{what} for `{dimension.strip()}`")
     return {dimension.strip(): listed}
 
 

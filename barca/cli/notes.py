@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from barca.cli.output import write
 from barca.cli.paths import outputs
-from barca.render.text import plural, safe
+from barca.errors import plural
+from barca.render.text import safe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

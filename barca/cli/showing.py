@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from barca.cli.output import terminal_width
 from barca.cli.paths import outputs
+from barca.errors import plural
 from barca.render.grid import text
 from barca.render.preview import SHOWN_ROWS, table_preview, value_preview
 from barca.render.tables import SHOWN_OUTPUTS, outputs_view, result_view
-from barca.render.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from barca.errors import Failed, OutputError, did_you_mean
+from barca.errors import Failed, OutputError, did_you_mean, plural
 from barca.io.fragments import unstorable_column
 from barca.io.tables import Unconvertible, is_streamed, is_table, text_form, to_frame
 from barca.partitions import display_text
@@ -200,7 +200,8 @@ class Sorter:
         return self._error(
             f"answered for {shown}{more}, which the call was not asked for",
             "extra_key",
-            f"answer for the call's {keys.len()} keys only, such as {valid}; keys are matched as strings",
+            f"answer for the call's {plural(keys.len(), 'key')} only, such as {valid}; keys are matched as "
+            "strings",
         )
 
     def _twice(self, key: str) -> OutputError:

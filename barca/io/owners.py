@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from barca.errors import OutputError, did_you_mean
+from barca.errors import OutputError, did_you_mean, plural
 from barca.io.tables import text_form
 from barca.partitions import display_text
 from barca.schemas import KEY, dimension
@@ -74,11 +74,12 @@ def _extra_keys(shelf: Shelf, schema: pl.Schema, extra: pl.DataFrame) -> OutputE
     types = ", ".join(f"`{name}` is {schema[name]}" for name in shelf.dimensions)
     valid = ", ".join(f"`{display_text(key)}`" for key in shelf.keys.get_column(KEY).head(_SHOWN))
     return OutputError(
-        f"`{shelf.node}` returned {extra.height} rows for no key of the call: {', '.join(shown)}{more}",
+        f"`{shelf.node}` returned {plural(extra.height, 'row')} for no key of the call: "
+        f"{', '.join(shown)}{more}",
         code="extra_key",
         node=shelf.node,
         remediation=(
-            f"return rows of the call's {shelf.keys.height} keys only, such as {valid}; values are matched "
-            f"by their string form ({types})"
+            f"return rows of the call's {plural(shelf.keys.height, 'key')} only, such as {valid}; values are "
+            f"matched by their string form ({types})"
         ),
     )

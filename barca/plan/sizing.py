@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from barca.errors import plural
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -88,7 +90,9 @@ def next_size(sizing: Sizing) -> Size:
     limit, why = min(bounds)
     largest = max(keys for keys, _, _ in samples)
     if limit > GROWTH * largest:
-        return Size(GROWTH * largest, limit, f"{GROWTH} times the largest call measured, of {largest} keys")
+        return Size(
+            GROWTH * largest, limit, f"{GROWTH} times the largest call measured, of {plural(largest, 'key')}"
+        )
     return Size(limit, limit, why)
 
 

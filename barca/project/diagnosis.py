@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from barca.errors import BarcaError, LoadError, StoreError
+from barca.errors import BarcaError, LoadError, StoreError, plural
 from barca.schemas import PATH
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _stored(graph: Graph, open_reader: Callable[[], LedgerReader], store: PackSt
     told = f"{len(packs) - len(bad):,} of {len(packs):,} files of results can be read"
     shown = f"; not: {', '.join(bad[:5])}; their keys run again when they are needed" if bad else ""
     return [
-        _check("ledger", True, f"{runs:,} runs recorded", "infra"),  # noqa: FBT003
+        _check("ledger", True, f"{plural(runs, 'run')} recorded", "infra"),  # noqa: FBT003
         _check("results", not bad, told + shown, "infra"),
     ]
 

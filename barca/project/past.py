@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from barca.errors import SelectionError, did_you_mean
+from barca.errors import SelectionError, did_you_mean, plural
 from barca.io.logs import read_logs
 from barca.partitions import display_text, key_text, step_text
 from barca.schemas import (
@@ -153,7 +153,7 @@ def _call(row: Mapping[str, Any]) -> dict[str, Any]:
         "batch": row[CALL],
         "parent": row[PARENT],
         "node_id": row[NODE],
-        "step": f"{row[NODE]}[{row['keys']} {'key' if row['keys'] == 1 else 'keys'}]",
+        "step": f"{row[NODE]}[{plural(row['keys'], 'key')}]",
         "keys": row["keys"],
         "status": "failed" if row[STATUS] == EXHAUSTED else row[STATUS],
         "attempts": row[ATTEMPTS],

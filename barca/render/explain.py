@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from barca.render.text import listing, plural, safe, words
+from barca.errors import plural
+from barca.render.text import listing, safe, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,6 +6,7 @@ import html
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from barca.errors import plural
 from barca.render.explain import (
     because,
     key_groups,
@@ -17,7 +18,7 @@ from barca.render.explain import (
     step_why,
 )
 from barca.render.grid import LABELS
-from barca.render.text import duration, plural, safe, safe_lines, timestamp
+from barca.render.text import duration, safe, safe_lines, timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from barca.errors import plural
 from barca.render.explain import key_why, node_why
 from barca.render.grid import grid, state, text
 from barca.render.tables import errors_view
-from barca.render.text import plural, safe, safe_lines, timestamp
+from barca.render.text import safe, safe_lines, timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

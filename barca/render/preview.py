@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from barca.errors import plural
 from barca.render.grid import count, text
-from barca.render.text import plural, safe, safe_lines, shorten
+from barca.render.text import safe, safe_lines, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,8 +10,9 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from barca.errors import plural
 from barca.events import KeyFailed, KeysDone, NodePlanned, Noted, RunFinished, RunStarted, Warned
-from barca.render.text import duration, plural, safe
+from barca.render.text import duration, safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from barca.errors import plural
 from barca.render.grid import count, grid, state, text
-from barca.render.text import duration, plural, safe, safe_lines, timestamp
+from barca.render.text import duration, safe, safe_lines, timestamp
 from barca.render.text import size as bytes_text
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from barca.errors import plural
 from barca.render.explain import merge_blocked, ran_why, status_why, step_why
 from barca.render.grid import count, grid, lines, state, text
-from barca.render.text import duration, listing, plural, size, timestamp
+from barca.render.text import duration, listing, size, timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -36,11 +36,6 @@ def safe_lines(text: object) -> str:
     return _HARMFUL_BUT_BREAKS.sub(_escape, str(text))
 
 
-def plural(count: int, noun: str) -> str:
-    """`1 key`, `2 keys`, `10,000 keys`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def duration(seconds: float | None) -> str:
     """Seconds as `12 ms`, `0.25 s`, `3.1 s`, `2 m 05 s`, `1 h 02 m`; an empty text for `None`."""
     if seconds is None:

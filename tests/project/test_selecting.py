@@ -176,6 +176,8 @@ def test_the_command_line_notes_what_is_skipped_and_exits_with_0(world):
             "`emea`, `amer`, `apac`",
         ),
         (["--partition", "region"], "it is not DIM=V[,V]", "--partition retailer=r1,r2"),
+        (["--partition", "region="], "no value is given for `region`", "--partition retailer=r1,r2"),
+        (["--partition", "region= , "], "one of the values is empty", "blanks around"),
         (["--partition", '{"region": 1.5}'], "strings or integers", "--partition"),
         (["--partition", "{region}"], "it is not JSON", "--partition"),
     ],

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barca.render.text import duration, listing, plural, safe, safe_lines, shorten, size, timestamp
+from barca.errors import plural
+from barca.render.text import duration, listing, safe, safe_lines, shorten, size, timestamp
 
 
 @given(st.text())
