@@ -144,7 +144,8 @@ def export(
     if mode == "json":
         emit_json(done)
         return
-    from barca.render.text import plural, safe, size
+    from barca.errors import plural
+    from barca.render.text import safe, size
 
     written = f"{plural(done['files'], 'file')} ({done['format']}, {size(done['bytes'])})"
     emit_lines([f"{plural(done['keys'], 'key')} of {safe(target)} written to {safe(named[1])}: {written}"])

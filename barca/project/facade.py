@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from barca.config import find_root, read_config
 from barca.discovery import discover, function_ref, graph_of
-from barca.errors import DefinitionError
+from barca.errors import DefinitionError, InputError
 from barca.exec.memory import total_memory
 from barca.io.annotations import return_annotation
+from barca.io.fragments import scan_fragments
 from barca.io.ledger import DeltaLedger
 from barca.io.notes import Notes
 from barca.io.runs import read_markers
@@ -22,7 +23,7 @@ from barca.project.listing import listing
 from barca.project.opening import Opening, ids_of
 from barca.project.past import history, printed, run_details, runs_table, step_of
 from barca.project.request import as_list, find_targets, only_one, require_tasks, selection_of
-from barca.project.results import Result, names_of, one_table
+from barca.project.results import Result, names_of
 from barca.project.running import Running, execute
 from barca.project.selection import check_selection, selected_nothing
 from barca.project.state import Status, unresolved
@@ -161,7 +162,11 @@ class Project:
             raise result.error
         node_id = result.targets[0]
         dimensions = self.graph.nodes[node_id].dimensions
-        return one_table(self._store, result.held(node_id), dimensions)
+        try:
+            return scan_fragments(self._store, result.held(node_id), dimensions)
+        except InputError as error:
+            error.remediation = f"{error.remediation}; `get` gives values of keys"
+            raise
 
     # --- looking ------------------------------------------------------------------------------------
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import polars as pl
 
-from barca.errors import BarcaError, InputError, StepFailed
+from barca.errors import BarcaError, StepFailed
 from barca.graph import short_name
-from barca.io.fragments import scan_fragments
 from barca.partitions import display_keys, display_text, step_text
 from barca.plan.explain import call_count, changes, summarise, whys
 from barca.plan.sizing import next_size
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from barca._typing import NodeId
     from barca.exec.report import NodeReport, RunReport
     from barca.plan.inputs import NodePlan, Plan
-    from barca.ports import PackStore
 
 LISTED_KEYS: Final = 1_000
 """Past so many keys, and without a selection, results list only the keys the run computed."""
@@ -276,19 +274,6 @@ def _error(report: RunReport) -> BarcaError | None:
         remediation=f"`barca logs {report.run_id}` shows what it printed; "
         "the next run computes only what is missing",
     )
-
-
-def one_table(store: PackStore, held: pl.DataFrame, dimensions: Sequence[str]) -> pl.LazyFrame:
-    """Results of keys as one lazy table.
-
-    Raises:
-        InputError: They are not tables, or not of one schema.
-    """
-    try:
-        return scan_fragments(store, held, dimensions)
-    except InputError as error:
-        error.remediation = f"{error.remediation}; `get` gives values of keys"
-        raise
 
 
 def _steps(report: NodeReport, run: RunReport) -> list[dict[str, Any]]:
