@@ -11,7 +11,7 @@ from barca.cli.arguments import files, one_of, one_target, parse_params, parse_p
 from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view, terminal_width
 from barca.cli.session import open_project, stdout_kept
 from barca.cli.tables import FORMS, check_form, emit_table
-from barca.errors import UsageError
+from barca.errors import UsageError, plural
 
 HEAD_ROWS = 10
 EXPORT_FORMATS = ("parquet", "csv", "ndjson", "ipc")
@@ -144,7 +144,6 @@ def export(
     if mode == "json":
         emit_json(done)
         return
-    from barca.errors import plural
     from barca.render.text import safe, size
 
     written = f"{plural(done['files'], 'file')} ({done['format']}, {size(done['bytes'])})"
