@@ -34,6 +34,10 @@ Action: TypeAlias = Literal["cached", "run", "partial", "unknown", "skipped"]
 PREVIEW = 20
 """At most so many keys are previewed, in lexical order."""
 
+LISTED_KEYS = 1_000
+"""Past so many keys, and without a selection, results list only the keys the run computed; the steps of a
+plan are then counted instead of listed."""
+
 _EXAMPLES = 5
 _NAMES = "names"
 

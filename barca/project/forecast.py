@@ -83,7 +83,7 @@ class Forecast:
         streams = [stream for phase in phases for stream in phase["streams"]]
         result: dict[str, Any] = {
             "plan_version": PLAN_VERSION,
-            "total_steps": sum(len(stream["steps"]) for stream in streams),
+            "total_steps": sum(node["steps"] for stream in streams for node in stream["nodes"]),
             "pool_size": self._pool_size,
             "capacity": self._capacity,
             "phases": phases,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barca.plan.edges import folds_digest
+from barca.plan.explain import LISTED_KEYS
 
 if TYPE_CHECKING:
     from barca._typing import NodeId
-    from barca.plan.inputs import Plan
+    from barca.plan.inputs import NodePlan, Plan
 
 
 def phases_of(plan: Plan) -> dict[NodeId, int]:
@@ -38,7 +39,8 @@ def phase_list(plan: Plan) -> list[dict[str, Any]]:
     """Phases with their streams: chains of nodes that run key for key beside each other.
 
     A node is a step for each of its keys, all under its id; one step while its keys are not known, and none
-    when the selection skips it.
+    when the selection skips it. A node of more than `LISTED_KEYS` keys is listed once: `nodes` says how many
+    steps each node of a stream is, and `truncated` whether some are not listed.
     """
     phase = phases_of(plan)
     result: list[dict[str, Any]] = []
@@ -49,7 +51,7 @@ def phase_list(plan: Plan) -> list[dict[str, Any]]:
             if phase[node_id] == number and node_plan.state != "skipped"
         ]
         streams = [
-            {"stream_id": f"p{number}s{index}", "steps": _steps(plan, nodes)}
+            {"stream_id": f"p{number}s{index}", **_steps([plan.nodes[node_id] for node_id in nodes])}
             for index, nodes in enumerate(_streams(plan, members))
         ]
         if streams:
@@ -58,14 +60,17 @@ def phase_list(plan: Plan) -> list[dict[str, Any]]:
     return result
 
 
-def _steps(plan: Plan, nodes: list[NodeId]) -> list[NodeId]:
-    """The id of each node, as often as it has keys."""
+def _steps(nodes: list[NodePlan]) -> dict[str, Any]:
+    """The steps of a stream: listed by id, and counted for each node."""
+    counts = [1 if one.keys is None else one.keys.height + one.unchanged for one in nodes]
     steps: list[NodeId] = []
-    for node_id in nodes:
-        node_plan = plan.nodes[node_id]
-        keys = node_plan.keys
-        steps += [node_id] * (1 if keys is None else keys.height + node_plan.unchanged)
-    return steps
+    for one, count in zip(nodes, counts, strict=True):
+        steps += [one.node.id] * (count if count <= LISTED_KEYS else 1)
+    return {
+        "steps": steps,
+        "nodes": [{"id": one.node.id, "steps": count} for one, count in zip(nodes, counts, strict=True)],
+        "truncated": len(steps) < sum(counts),
+    }
 
 
 def _streams(plan: Plan, members: list[NodeId]) -> list[list[NodeId]]:

@@ -10,7 +10,7 @@ import polars as pl
 from barca.errors import BarcaError, StepFailed
 from barca.graph import short_name
 from barca.partitions import display_keys, display_text, step_text
-from barca.plan.explain import call_count, changes, summarise, whys
+from barca.plan.explain import LISTED_KEYS, call_count, changes, summarise, whys
 from barca.plan.sizing import next_size
 from barca.project.phases import phase_count, selection_report
 from barca.schemas import (
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from barca._typing import NodeId
     from barca.exec.report import NodeReport, RunReport
     from barca.plan.inputs import NodePlan, Plan
-
-LISTED_KEYS: Final = 1_000
-"""Past so many keys, and without a selection, results list only the keys the run computed."""
 
 SHOWN_WHYS: Final = 20
 """At most so many groups of keys are listed, the largest ones."""

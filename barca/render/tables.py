@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from barca.errors import plural
@@ -55,13 +54,13 @@ def selection_view(selection: Mapping[str, Any] | None) -> list[RenderableType]:
 
 
 def phases_view(plan: Mapping[str, Any], width: int) -> list[RenderableType]:
-    """`barca plan`: phases, their streams, and the steps of each."""
+    """`barca plan`: phases, their streams, and the nodes of each with the number of their keys."""
     rows = []
     for number, phase in enumerate(plan["phases"], 1):
         for place, stream in enumerate(phase["streams"]):
             steps = [
-                f"{step} ({times:,})" if times > 1 else step
-                for step, times in Counter(stream["steps"]).items()
+                f"{node['id']} ({count(node['steps'])})" if node["steps"] != 1 else str(node["id"])
+                for node in stream["nodes"]
             ]
             first = place == 0
             rows.append(

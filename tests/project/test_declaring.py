@@ -251,6 +251,23 @@ def test_a_plan_lists_one_step_per_key(project):
     assert (pool["pool_size"], pool["phases"]) == (3, plan["phases"])
 
 
+def test_steps_of_a_plan_are_counted_past_a_thousand_keys(project):
+    text = PARTITIONS.format(constant="COUNT = 1000", keys="[f'r{n:04}' for n in range(COUNT)]")
+    project.write("pipeline.py", text)
+    sales, margin, summary = (f"pipeline.py:{name}" for name in ("sales", "margin", "summary"))
+    (first,), _ = (phase["streams"] for phase in project.cli_json("plan")["phases"])
+    assert (len(first["steps"]), first["truncated"]) == (2000, False)
+    project.edit("pipeline.py", "COUNT = 1000", "COUNT = 1001")
+    plan = project.cli_json("plan")
+    (first,), (last,) = (phase["streams"] for phase in plan["phases"])
+    assert (first["steps"], first["truncated"]) == ([sales, margin], True)
+    assert first["nodes"] == [{"id": sales, "steps": 1001}, {"id": margin, "steps": 1001}]
+    assert (last["steps"], last["truncated"]) == ([summary], False)
+    assert plan["total_steps"] == 2003
+    told = project.cli("plan", "--pretty").stdout
+    assert f"{sales} (1,001)" in told and f"{margin} (1,001)" in told and "2,003 steps" in told
+
+
 def test_keys_and_hashes_do_not_depend_on_the_number_of_workers(make_project):
     seen = []
     for workers in ("1", "3"):
