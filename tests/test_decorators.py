@@ -7,9 +7,9 @@ import inspect
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Optional, TypeVar
+from typing import Annotated, Any, Literal, Optional, Protocol, TypeVar
 
 import pytest
 
@@ -281,6 +281,76 @@ def test_scalar_annotations_with_batch_are_refused_with_the_fix(annotation: Any)
 
 def test_list_annotation_without_batch_is_refused_with_the_fix():
     assert 'batch="all"' in refused(lambda: asset(partitions=KEYS)(many)).remediation
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        int,
+        "int",
+        "datetime.date",
+        bool,
+        Optional[int],
+        Literal[1, 2],
+        Annotated[float, "m"],
+        dict[str, str],
+        bytes,
+    ],
+)
+def test_an_annotation_that_no_key_can_have_is_refused_with_the_fix(annotation: Any):
+    def function(k):
+        return k
+
+    function.__annotations__["k"] = annotation
+    error = refused(lambda: asset(partitions=KEYS)(function))
+    assert "keys are strings, but `k` of" in error.message and "k: str`" in error.remediation
+
+
+@pytest.mark.parametrize("annotation", [list[int], "list[int]", Sequence[int], tuple[int, ...], list[bytes]])
+def test_a_list_of_what_no_key_can_be_is_refused_with_the_fix(annotation: Any):
+    def function(k):
+        return {}
+
+    function.__annotations__["k"] = annotation
+    error = refused(lambda: asset(partitions=KEYS, batch="all")(function))
+    assert "keys are strings, but `k` of" in error.message and "k: list[str]`" in error.remediation
+
+
+class Name(str):
+    """A kind of text."""
+
+    __slots__ = ()
+
+
+class Titled(Protocol):
+    """What says nothing about itself at run time."""
+
+    def title(self) -> str: ...
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        str,
+        "str",
+        Optional[str],
+        str | int,
+        Literal["a", "b"],
+        Annotated[str, 1],
+        Any,
+        object,
+        T,
+        Hashable,
+        Name,
+        Titled,
+    ],
+)
+def test_annotations_that_a_key_can_have(annotation: Any):
+    def function(k):
+        return k
+
+    function.__annotations__["k"] = annotation
+    assert asset(partitions=KEYS)(function)
 
 
 def test_annotations_that_cannot_be_evaluated_are_left_alone():

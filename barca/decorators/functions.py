@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
 
 from barca.errors import DefinitionError, did_you_mean
 from barca.model import Collect, Definition, PartitionsFrom, Place
@@ -174,6 +174,13 @@ def _check_annotation(definition: Definition[..., Any], parameter: inspect.Param
             f'annotate it `{dimension}: str`, or group keys into calls with batch="all" or batch=100',
             here,
         )
+    if not _takes_text(annotation):
+        form = "str" if definition.batch is None else "list[str]"
+        raise _error(
+            f"keys are strings, but `{dimension}` of `{name}` is annotated `{written}`",
+            f"annotate it `{dimension}: {form}`, and convert inside the function what is no text",
+            here,
+        )
 
 
 def _evaluated(annotation: Any, function: Callable[..., Any]) -> Any:
@@ -198,8 +205,38 @@ def _shape(annotation: Any) -> str | None:
         return _shape(get_args(annotation)[0])
     if origin is Literal:
         return "scalar"
-    # `Any`, type variables and a missing annotation (a class) say nothing
-    return _shape_of_class(origin) if isinstance(origin, type) and origin not in _SILENT else None
+    return _shape_of_class(origin) if _says_something(origin) else None
+
+
+def _says_something(annotation: Any) -> TypeGuard[type]:
+    """Whether it is a class that a value can be checked against.
+
+    `Any`, type variables, protocols and a missing annotation (a class) say nothing.
+    """
+    return (
+        isinstance(annotation, type)
+        and annotation not in _SILENT
+        and not getattr(annotation, "_is_protocol", False)
+    )
+
+
+def _takes_text(annotation: Any) -> bool:
+    """Whether a key, or where the annotation is a list each key in it, may be a string."""
+    if isinstance(annotation, str):
+        return annotation not in _SCALARS - {"str"}
+    origin, arguments = get_origin(annotation) or annotation, get_args(annotation)
+    if origin is Literal:
+        return any(isinstance(value, str) for value in arguments)
+    if origin is Annotated:
+        return _takes_text(arguments[0])
+    if origin in (Union, UnionType) or (arguments and _shape(annotation) == "list"):
+        return any(_takes_text(member) for member in arguments if member not in (type(None), Ellipsis))
+    return (
+        not _says_something(origin)
+        or _shape(annotation) == "list"
+        or issubclass(str, origin)
+        or issubclass(origin, str)
+    )
 
 
 def _shape_of_class(annotation: type) -> str:

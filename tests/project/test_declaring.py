@@ -187,6 +187,16 @@ def test_an_expression_that_raises_costs_its_node_and_what_reads_it(project):
             "must be the only dimension",
             "declare every dimension with partitions([...])",
         ),
+        (
+            "@asset(partitions={'k': partitions([1, 2])})\ndef n(k: int): ...",
+            "keys are strings, but `k` of `n` is annotated `int`",
+            "annotate it `k: str`",
+        ),
+        (
+            "@asset(partitions={'k': partitions([1, 2])}, batch='all')\ndef n(k: list[int]): ...",
+            "keys are strings, but `k` of `n` is annotated `list[int]`",
+            "annotate it `k: list[str]`",
+        ),
     ],
 )
 def test_what_does_not_fit_is_a_usage_error_that_names_the_fix(project, code, told, fix):
