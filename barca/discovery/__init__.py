@@ -39,7 +39,8 @@ def discover(root: Path, files: Sequence[Path | str] = ()) -> Graph:
     """The graph of a project's files.
 
     Files are imported once in a process, and again when they, or what they import, changed. A file that
-    cannot be imported is a load error that names its nodes; the rest of the project works.
+    cannot be imported is a load error that names its nodes, and so is a node that does not fit to the others;
+    the rest of the project works.
 
     Args:
         root: Project root.
@@ -47,7 +48,7 @@ def discover(root: Path, files: Sequence[Path | str] = ()) -> Graph:
 
     Raises:
         UsageError: A file does not exist; or discovery is called by a file that it imports.
-        DefinitionError: The nodes do not fit together.
+        DefinitionError: Sinks lead to one place.
     """
     root = root.resolve()
     refuse_nested()
@@ -56,7 +57,7 @@ def discover(root: Path, files: Sequence[Path | str] = ()) -> Graph:
     reader = _Reader(importer, named=bool(files))
     for file in find_files(root, files):
         reader.read(file)
-    return check_places(build_graph(reader.definitions(), reader.broken), root)
+    return check_places(build_graph(reader.definitions(), reader.broken, root.as_posix()), root)
 
 
 def graph_of(targets: Sequence[Definition[..., Any]], root: Path) -> Graph:
@@ -74,7 +75,10 @@ def graph_of(targets: Sequence[Definition[..., Any]], root: Path) -> Graph:
     """
     root = root.resolve()
     refuse_nested()
-    return check_places(build_graph(_Cone(root).walk(targets)), root)
+    graph = build_graph(_Cone(root).walk(targets), root=root.as_posix())
+    for broken in graph.load_errors:
+        raise broken.raised(broken.nodes[0])
+    return check_places(graph, root)
 
 
 class _Reader:

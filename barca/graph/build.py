@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from barca.errors import DefinitionError, UsageError, did_you_mean
-from barca.graph.nodes import BrokenFile, Edge, EdgeMode, Graph, Node, lost_with, short_name
+from barca.graph.nodes import BrokenFile, Edge, EdgeMode, Graph, Node, closest, lost_with, short_name
 from barca.model import Collect, Definition, Partitions, PartitionsFrom
 
 if TYPE_CHECKING:
@@ -19,103 +19,145 @@ if TYPE_CHECKING:
 def build_graph(
     definitions: Sequence[tuple[NodeId, Definition[..., Any]]],
     load_errors: Sequence[BrokenFile] = (),
+    root: str = "",
 ) -> Graph:
     """The graph of the definitions.
 
-    A node that reads a node of a file that failed to load is lost with that file: it becomes a load error
-    of its own, and so does what reads it.
+    A node that does not fit is lost: two nodes have its id, an input of it does not exist or does not fit, a
+    parameter is filled by nothing, or it reads itself in a circle. So is one that reads a lost node, or a
+    node of a file that failed to load. Each becomes a load error, and the rest is the graph.
 
-    Raises:
-        DefinitionError: Two nodes have one id, an input does not exist or does not fit, a parameter is
-            filled by nothing, or nodes read each other in a circle.
+    Args:
+        definitions: Every node with its id.
+        load_errors: Files that failed to load.
+        root: Project root, which errors name files relative to.
     """
-    by_id = _by_id(definitions)
-    names = {id(definition): node_id for node_id, definition in definitions}
-    lost = {node_id: broken for broken in load_errors for node_id in broken.nodes}
-    errors = list(load_errors)
-    resolver = _Resolver(by_id, names, lost)
-    nodes: dict[NodeId, Node] = {}
-    for node_id in _ordered(by_id, resolver, lost, errors):
-        nodes[node_id] = resolver.node(node_id)
+    draft = _Draft(definitions, load_errors, root)
+    draft.settle()
     gives: dict[NodeId, dict[str, None]] = {}
-    for node in nodes.values():
-        if node.keys_from is not None and not nodes[node.keys_from].partitioned:
+    for node in draft.nodes.values():
+        if node.keys_from is not None and not draft.nodes[node.keys_from].partitioned:
             gives.setdefault(node.keys_from, {}).update(dict.fromkeys(node.dimensions))
-    nodes = {node_id: replace(node, gives=tuple(gives.get(node_id, ()))) for node_id, node in nodes.items()}
-    _check_shapes(nodes)
-    return Graph(nodes, tuple(errors))
+    nodes = {
+        node_id: replace(node, gives=tuple(gives.get(node_id, ()))) for node_id, node in draft.nodes.items()
+    }
+    return Graph(nodes, tuple(draft.errors))
 
 
-def _by_id(definitions: Sequence[tuple[NodeId, Definition[..., Any]]]) -> dict[NodeId, Definition[..., Any]]:
-    by_id: dict[NodeId, Definition[..., Any]] = {}
-    for node_id, definition in definitions:
-        other = by_id.get(node_id)
-        if other is not None and other is not definition:
-            raise DefinitionError(
-                f"two nodes are called `{node_id}`: {other.file}:{other.line} and "
-                f"{definition.file}:{definition.line}",
+class _Draft:
+    """A graph in the making: nodes that fit, in topological order, and what is lost.
+
+    Attributes:
+        nodes: Nodes that fit, inputs before their readers.
+        errors: What is lost, and why.
+    """
+
+    def __init__(
+        self,
+        definitions: Sequence[tuple[NodeId, Definition[..., Any]]],
+        load_errors: Sequence[BrokenFile],
+        root: str,
+    ) -> None:
+        self.nodes: dict[NodeId, Node] = {}
+        self.errors = list(load_errors)
+        self._root = root
+        self._lost = {node_id: broken for broken in load_errors for node_id in broken.nodes}
+        self._by_id: dict[NodeId, Definition[..., Any]] = {}
+        self._add(definitions)
+        names = {id(definition): node_id for node_id, definition in definitions}
+        self._resolver = _Resolver(self._by_id, names, self._lost)
+        self._sources: dict[NodeId, list[NodeId]] = {}
+        for node_id in self._by_id:
+            try:
+                self._sources[node_id] = self._resolver.sources(node_id)
+            except DefinitionError as error:
+                self._lose([node_id], error)
+
+    def _add(self, definitions: Sequence[tuple[NodeId, Definition[..., Any]]]) -> None:
+        """Take the definitions, but for those that share an id."""
+        sharing: dict[NodeId, dict[int, Definition[..., Any]]] = {}
+        for node_id, definition in definitions:
+            sharing.setdefault(node_id, {})[id(definition)] = definition
+        self._by_id.update((node_id, next(iter(same.values()))) for node_id, same in sharing.items())
+        for node_id, same in sharing.items():
+            if len(same) == 1:
+                continue
+            places = [f"{self._shown(each.file)}:{each.line}" for each in same.values()]
+            error = DefinitionError(
+                f"{'two' if len(places) == 2 else len(places)} nodes are called `{node_id}`: "
+                f"{', '.join(places[:-1])} and {places[-1]}",
                 code="duplicate_node",
                 node=node_id,
-                file=definition.file,
-                line=definition.line,
+                file=list(same.values())[-1].file,
+                line=list(same.values())[-1].line,
                 remediation="give one of them another function name, or a name=",
             )
-        by_id[node_id] = definition
-    return by_id
+            self._lose([node_id], error)
 
+    def settle(self) -> None:
+        """Make every node that fits, in topological order, stable in the order declared."""
+        done: set[NodeId] = set()
+        for start in self._by_id:
+            stack: list[tuple[NodeId, bool]] = [(start, False)]
+            path: list[NodeId] = []
+            while stack:
+                node_id, finished = stack.pop()
+                if finished:
+                    path.pop()
+                    done.add(node_id)
+                    self._make(node_id)
+                elif node_id in path:
+                    self._lose_circle([*path[path.index(node_id) :], node_id])
+                elif node_id not in done:
+                    path.append(node_id)
+                    stack.append((node_id, True))
+                    sources = self._sources.get(node_id, ())
+                    stack += [(source, False) for source in reversed(sources) if source in self._by_id]
 
-def _ordered(
-    by_id: Mapping[NodeId, Definition[..., Any]],
-    resolver: _Resolver,
-    lost: dict[NodeId, BrokenFile],
-    errors: list[BrokenFile],
-) -> list[NodeId]:
-    """Node ids in topological order, without those that read a lost node; stable in declared order."""
-    order: list[NodeId] = []
-    done: set[NodeId] = set()
-    for start in by_id:
-        stack: list[tuple[NodeId, bool]] = [(start, False)]
-        path: list[NodeId] = []
-        while stack:
-            node_id, finished = stack.pop()
-            if finished:
-                path.pop()
-                done.add(node_id)
-                _settle(node_id, by_id, resolver, lost, errors, order)
-                continue
-            if node_id in done:
-                continue
-            if node_id in path:
-                circle = [*path[path.index(node_id) :], node_id]
-                raise DefinitionError(
-                    "nodes read each other in a circle: " + " <- ".join(f"`{step}`" for step in circle),
-                    code="cycle",
-                    node=node_id,
-                    file=by_id[node_id].file,
-                    line=by_id[node_id].line,
-                    remediation="remove one of these inputs",
-                )
-            path.append(node_id)
-            stack.append((node_id, True))
-            stack += [(source, False) for source in reversed(resolver.sources(node_id)) if source in by_id]
-    return order
+    def _make(self, node_id: NodeId) -> None:
+        """A node whose sources are settled, unless it, or one of them, is lost."""
+        if node_id in self._lost:
+            return
+        definition = self._by_id[node_id]
+        cause = next((source for source in self._sources[node_id] if source in self._lost), None)
+        if cause is not None:
+            file = self._shown(definition.file)
+            self._lost[node_id] = broken = lost_with(node_id, file, cause, self._lost[cause])
+            self.errors.append(broken)
+            return
+        try:
+            node = self._resolver.node(node_id)
+            _check_shape(node, self.nodes)
+        except DefinitionError as error:
+            self._lose([node_id], error)
+        else:
+            self.nodes[node_id] = node
 
+    def _lose_circle(self, circle: Sequence[NodeId]) -> None:
+        definition = self._by_id[circle[0]]
+        error = DefinitionError(
+            "nodes read each other in a circle: " + " <- ".join(f"`{step}`" for step in circle),
+            code="cycle",
+            node=circle[0],
+            file=definition.file,
+            line=definition.line,
+            remediation="remove one of these inputs",
+        )
+        self._lose(list(dict.fromkeys(circle)), error)
 
-def _settle(
-    node_id: NodeId,
-    by_id: Mapping[NodeId, Definition[..., Any]],
-    resolver: _Resolver,
-    lost: dict[NodeId, BrokenFile],
-    errors: list[BrokenFile],
-    order: list[NodeId],
-) -> None:
-    cause = next((source for source in resolver.sources(node_id) if source in lost), None)
-    if cause is None:
-        order.append(node_id)
-        return
-    broken = lost_with(node_id, by_id[node_id].file, cause, lost[cause])
-    lost[node_id] = broken
-    errors.append(broken)
+    def _lose(self, node_ids: Sequence[NodeId], error: DefinitionError) -> None:
+        """Record a mistake that costs the nodes."""
+        fields = {**error.fields(), "file": self._shown(error.file or "")}
+        cause = DefinitionError(error.message, **fields)
+        text = f"DefinitionError: {cause}"
+        lost = tuple(node_id for node_id in node_ids if node_id not in self._lost)
+        broken = BrokenFile(cause.file or "", lost, text, "", cause=cause)
+        self._lost.update(dict.fromkeys(lost, broken))
+        if lost:
+            self.errors.append(broken)
+
+    def _shown(self, file: str) -> str:
+        return file.removeprefix(f"{self._root}/") if self._root else file
 
 
 class _Resolver:
@@ -157,7 +199,7 @@ class _Resolver:
             node=node_id,
             file=definition.file,
             line=definition.line,
-            remediation=did_you_mean(name, (short_name(other) for other in self._by_id)),
+            remediation=closest(name, self._by_id),
         )
 
     def sources(self, node_id: NodeId) -> list[NodeId]:
@@ -296,21 +338,20 @@ def _parameters(definition: Definition[..., Any]) -> Mapping[str, inspect.Parame
     return inspect.signature(definition.function).parameters
 
 
-def _check_shapes(nodes: Mapping[NodeId, Node]) -> None:
-    """Rules that need the sources' dimensions."""
-    for node in nodes.values():
-        if node.keys_from is None or not nodes[node.keys_from].partitioned:
-            continue
-        source = nodes[node.keys_from]
-        if source.dimensions == node.dimensions:
-            continue
-        message = f"`{source.id}` has {len(source.dimensions)} dimensions; partitions_from(...) takes one"
-        remediation = "declare the dimensions with partitions([...]) on both nodes"
-        if len(source.dimensions) == 1:
-            mine, theirs = node.dimensions[0], source.dimensions[0]
-            message = f"`{mine}` takes its keys from `{source.id}`, whose dimension is `{theirs}`"
-            remediation = f"call the dimension (and the parameter) `{theirs}`"
-        definition = node.definition
-        raise DefinitionError(
-            message, node=node.id, file=definition.file, line=definition.line, remediation=remediation
-        )
+def _check_shape(node: Node, nodes: Mapping[NodeId, Node]) -> None:
+    """Rules that need the source's dimensions."""
+    if node.keys_from is None or not nodes[node.keys_from].partitioned:
+        return
+    source = nodes[node.keys_from]
+    if source.dimensions == node.dimensions:
+        return
+    message = f"`{source.id}` has {len(source.dimensions)} dimensions; partitions_from(...) takes one"
+    remediation = "declare the dimensions with partitions([...]) on both nodes"
+    if len(source.dimensions) == 1:
+        mine, theirs = node.dimensions[0], source.dimensions[0]
+        message = f"`{mine}` takes its keys from `{source.id}`, whose dimension is `{theirs}`"
+        remediation = f"call the dimension (and the parameter) `{theirs}`"
+    definition = node.definition
+    raise DefinitionError(
+        message, node=node.id, file=definition.file, line=definition.line, remediation=remediation
+    )

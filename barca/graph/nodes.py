@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from barca.errors import LoadError, SelectionError, did_you_mean
+from barca.errors import DefinitionError, LoadError, SelectionError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -85,6 +85,7 @@ class BrokenFile:
         error: `ExceptionType: message`.
         traceback: The full text.
         culprit: The file to fix, where another one is at fault.
+        cause: What is wrong with the node, where its file was read.
     """
 
     file: str
@@ -92,6 +93,7 @@ class BrokenFile:
     error: str
     traceback: str
     culprit: str | None = None
+    cause: DefinitionError | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON-writable values."""
@@ -102,6 +104,18 @@ class BrokenFile:
             "traceback": self.traceback,
             "culprit": self.culprit or self.file,
         }
+
+    def raised(self, name: str) -> DefinitionError | LoadError:
+        """The error for somebody who asks for a node of these by name."""
+        if self.cause is not None:
+            return DefinitionError(self.cause.message, **self.cause.fields())
+        return LoadError(
+            f"`{name}` could not be loaded: {self.error}",
+            node=name,
+            file=self.file,
+            traceback=self.traceback or None,
+            remediation=f"fix {self.culprit or self.file}; `barca list` shows every file that fails to load",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +159,8 @@ class Graph:
         """The node that `name` means: an id, or a function's name when only one node has it.
 
         Raises:
-            LoadError: The node is in a file that could not be loaded.
+            LoadError: The node is in a file that could not be loaded, or reads one that is.
+            DefinitionError: The node does not fit into the graph.
             SelectionError: No node, or several nodes, have the name.
         """
         if name in self.nodes:
@@ -160,16 +175,9 @@ class Graph:
                 remediation="name one of " + ", ".join(f"`{match}`" for match in matches),
             )
         for broken in self.load_errors:
-            culprit = broken.culprit or broken.file
             if any(name in (node_id, short_name(node_id)) for node_id in broken.nodes):
-                raise LoadError(
-                    f"`{name}` could not be loaded: {broken.error}",
-                    node=name,
-                    file=broken.file,
-                    traceback=broken.traceback,
-                    remediation=f"fix {culprit}; `barca list` shows every file that fails to load",
-                )
-        hint = did_you_mean(name, [*(short_name(node_id) for node_id in self.nodes)])
+                raise broken.raised(name)
+        hint = closest(name, self.nodes)
         if self.load_errors:
             files = ", ".join(sorted({broken.file for broken in self.load_errors})[:4])
             hint = f"{hint}; what could not be loaded ({files}) is not among them: `barca list` says why"
@@ -179,6 +187,19 @@ class Graph:
 def short_name(node_id: NodeId) -> str:
     """The function's name in a node id; of a function inside another, without the outer one."""
     return node_id.rpartition(":")[2].rpartition("<locals>.")[2]
+
+
+def closest(name: str, nodes: Iterable[NodeId]) -> str:
+    """A hint that names the node somebody may have meant by an id or a name that no node has.
+
+    An id whose function stands in another file now means that one.
+    """
+    ids = list(nodes)
+    short = short_name(name)
+    moved = [node_id for node_id in ids if short_name(node_id) == short and short != name]
+    if moved:
+        return f"did you mean {' or '.join(f'`{node_id}`' for node_id in moved)}? the file may have moved"
+    return did_you_mean(name, dict.fromkeys(short_name(node_id) for node_id in ids))
 
 
 def lost_with(node_id: NodeId, file: str, source: NodeId, cause: BrokenFile) -> BrokenFile:

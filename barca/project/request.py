@@ -37,7 +37,8 @@ def find_targets(graph: Graph, ids: Mapping[int, NodeId], targets: Sequence[Targ
 
     Raises:
         SelectionError: A target that is no node.
-        LoadError: A target in a file that could not be loaded.
+        LoadError: A target that could not be loaded.
+        DefinitionError: A target that does not fit to other nodes.
     """
     if not targets:
         return tuple(node_id for node_id, node in graph.nodes.items() if node.kind != "task")
@@ -46,6 +47,7 @@ def find_targets(graph: Graph, ids: Mapping[int, NodeId], targets: Sequence[Targ
         if isinstance(target, Definition):
             node_id = ids.get(id(target)) or _renewed(graph, ids, target)
             if node_id is None:
+                _raise_lost(graph, target)
                 raise SelectionError(
                     f"`{target!r}` is not a node of this project", code="unknown_target", file=target.file
                 )
@@ -64,6 +66,20 @@ def only_one(targets: Sequence[NodeId], verb: str) -> tuple[NodeId]:
     if len(targets) != 1:
         raise UsageError(f"{verb} takes exactly one target", code="target", remediation="name one node")
     return (targets[0],)
+
+
+def _raise_lost(graph: Graph, target: Definition[..., Any]) -> None:
+    """Say why a definition is no node, where it could not be loaded.
+
+    Raises:
+        LoadError: It could not.
+        DefinitionError: It does not fit to other nodes.
+    """
+    name = target.name or target.function.__name__
+    for broken in graph.load_errors:
+        for node_id in broken.nodes:
+            if short_name(node_id) == name and (node_id == target.name or target.file.endswith(broken.file)):
+                raise broken.raised(node_id)
 
 
 def _renewed(graph: Graph, ids: Mapping[int, NodeId], target: Definition[..., Any]) -> NodeId | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barca import asset, collect, partitions, partitions_from, sensor
-from barca.errors import DefinitionError
+from barca.errors import DefinitionError, LoadError
 from barca.graph import BrokenFile, Edge, Graph, build_graph
 from barca.model import Definition
 
@@ -26,8 +26,13 @@ def named(name: str, function: Callable[..., Any], **arguments: Any) -> Definiti
 
 
 def refused(*definitions: Definition[..., Any]) -> DefinitionError:
+    """What is wrong with the last definition: asking for its node raises it."""
+    found = graph(*definitions)
+    last = definitions[-1]
     with pytest.raises(DefinitionError) as caught:
-        graph(*definitions)
+        found.find(f"p.py:{last.description or last.function.__name__}")
+    assert [each.cause and each.cause.message for each in found.load_errors] == [caught.value.message]
+    assert found.load_errors[0].error == f"DefinitionError: {caught.value}"
     return caught.value
 
 
@@ -111,7 +116,7 @@ def test_ids_resolve_whole_in_the_same_file_and_by_unique_name():
     assert nodes["p.py:by_id"].edges == nodes["p.py:by_name"].edges == (Edge("x", "p.py:one", "whole"),)
     elsewhere = [("q.py:one", one), ("r.py:one", named("one", lambda: 2)), ("p.py:x", by_name)]
     with pytest.raises(DefinitionError, match="reads `one`, which is not a node"):
-        build_graph(elsewhere)
+        build_graph(elsewhere).find("p.py:x")
 
 
 def test_a_module_imported_twice_resolves_by_place():
@@ -123,7 +128,7 @@ def test_a_module_imported_twice_resolves_by_place():
     nodes = build_graph([("p.py:first", first), ("p.py:reader", reader)]).nodes
     assert nodes["p.py:reader"].edges[0].source == "p.py:first"
     with pytest.raises(DefinitionError, match="not a node"):  # two functions of one factory share a place
-        build_graph([("p.py:first", first), ("p.py:third", make()), ("p.py:reader", reader)])
+        build_graph([("p.py:first", first), ("p.py:third", make()), ("p.py:reader", reader)]).find("reader")
 
 
 def test_unknown_inputs_name_the_closest():
@@ -132,6 +137,11 @@ def test_unknown_inputs_name_the_closest():
     assert "did you mean `one`?" in error.remediation
     assert (error.node, error.file) == ("p.py:reader", __file__)
     assert error.line
+
+
+def test_an_id_of_another_file_names_the_file_that_has_the_function():
+    error = refused(one, named("reader", lambda x: x, inputs={"x": "old.py:one"}))
+    assert error.remediation == "did you mean `p.py:one`? the file may have moved"
 
 
 def test_partitioned_inputs_need_collect_or_partitions_from():
@@ -162,10 +172,51 @@ def test_circles_are_named():
     assert refused(named("own", lambda x: x, inputs={"x": "p.py:own"})).code == "cycle"
 
 
+def test_a_node_that_does_not_fit_costs_itself_and_what_reads_it():
+    a = named("a", lambda x: x, inputs={"x": "p.py:b"})
+    b = named("b", lambda x: x, inputs={"x": "p.py:a"})
+    c = named("c", lambda x, y: x, inputs={"x": "p.py:a", "y": "p.py:c"})
+    unknown = named("unknown", lambda x: x, inputs={"x": "onne"})
+    whole = named("whole", lambda x: x, inputs={"x": keyed})
+    below = named("below", lambda x, y: x, inputs={"x": one, "y": unknown})
+    far = named("far", lambda x: x, inputs={"x": below})
+    over = named("over", lambda x: x, inputs={"x": whole})
+    twice = (named("twice", lambda: 1), named("twice", lambda: 2))
+    reads = named("reads", lambda x: x, inputs={"x": twice[1]})
+    found = graph(far, reads, a, b, c, whole, over, unknown, below, *twice, keyed, one)
+    assert list(found.nodes) == ["p.py:one", "p.py:keyed"]
+    told = {node: each for each in found.load_errors for node in each.nodes}
+    assert sum(len(each.nodes) for each in found.load_errors) == len(told) == 10
+    assert told["p.py:a"] is told["p.py:b"]
+    causes = {node.partition(":")[2]: each.cause and each.cause.code for node, each in told.items()}
+    assert causes == {
+        **dict.fromkeys("abc", "cycle"),
+        "whole": "definition",
+        "over": None,
+        "unknown": "unknown_input",
+        "below": None,
+        "far": None,
+        "twice": "duplicate_node",
+        "reads": None,
+    }
+    assert "it reads `p.py:below`, which could not be loaded: DefinitionError" in told["p.py:far"].error
+    assert "`unknown` reads `onne`" in told["p.py:far"].error
+    with pytest.raises(LoadError, match="it reads `p.py:twice`"):
+        found.find("reads")
+
+
 def test_two_nodes_of_one_id_are_refused():
-    error = refused(named("x", lambda: 1), named("x", lambda: 2))
+    first, second = named("x", lambda: 1), named("x", lambda: 2)
+    error = refused(first, second)
     assert error.code == "duplicate_node"
-    assert f"{__file__}:{error.line}" in error.message
+    assert f"{__file__}:{first.line} and {__file__}:{second.line}" in error.message
+    folder, _, name = __file__.rpartition("/")
+    (broken,) = build_graph([("x", first), ("x", second)], root=folder).load_errors
+    assert broken.error == (
+        f"DefinitionError: {name}:{second.line}: two nodes are called `x`: {name}:{first.line} and "
+        f"{name}:{second.line}\nhint: give one of them another function name, or a name="
+    )
+    assert broken.file == name
     assert list(graph(one, one).nodes) == ["p.py:one"]
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 
 import pytest
+
+from barca import BarcaError
 
 PARTITIONS = """
     from barca import asset, collect, partitions, partitions_from
@@ -206,6 +210,75 @@ def test_what_does_not_fit_is_a_usage_error_that_names_the_fix(project, code, to
     done = project.cli("get", "n", "pipeline.py", "--json")
     assert (done.returncode, done.stdout) == (2, "")
     assert told in done.stderr and fix in done.stderr and "pipeline.py" in done.stderr
+
+
+MISTAKEN = """
+    from barca import asset, partitions, partitions_from
+
+    @asset(partitions={"k": partitions(["a"])})
+    def one(k: str) -> str: return k
+
+    @asset(inputs={"one": one})
+    def whole(one) -> int: return 1
+
+    @asset(inputs={"whole": whole})
+    def below(whole: int) -> int: return whole
+
+    @asset(inputs={"x": "gone.py:y"})
+    def unknown(x) -> int: return x
+"""
+
+
+def test_a_node_that_does_not_fit_costs_itself_and_what_reads_it(project):
+    project.write("pipeline.py", MISTAKEN)
+    lost = [["pipeline.py:unknown"], ["pipeline.py:whole"], ["pipeline.py:below"]]
+    for command in ("list", "status", "doctor"):
+        done = project.cli(command, "--json")
+        assert done.returncode == (2 if command == "doctor" else 0), (command, done.stderr)
+        found = json.loads(done.stdout)
+        assert [error["nodes"] for error in found["load_errors"]] == lost
+        told = found["load_errors"][1]["error"]
+        assert told.startswith("DefinitionError: pipeline.py:6: `whole` reads `one` as `one`, but")
+        assert "collect(one)" in told and "partitions_from(one)" in told
+    assert "pipeline.py:6: `whole` reads `one`" in project.cli("list", "--pretty").stdout
+    done = project.cli("get", "one", "-o", "value", "--json")
+    assert (done.returncode, json.loads(done.stdout)["final_output"], done.stderr) == (0, {"k=a": "a"}, "")
+    for target, code, line in (
+        ("whole", "definition", ":6:"),
+        ("below", "load_error", ":6:"),
+        ("unknown", "unknown_input", ":12:"),
+    ):
+        for command in ("get", "plan", "explain", "status"):
+            done = project.cli(command, target, "--json")
+            error = json.loads(done.stderr)
+            assert (done.returncode, done.stdout, error["code"]) == (2, "", code)
+            place = f"{error['file']}:{error.get('line')}: {error['error']}"
+            assert f"pipeline.py{line}" in place
+    done = project.cli("get", "--json")
+    assert (done.returncode, json.loads(done.stdout)["steps_executed"]) == (0, 0)
+    assert done.stderr.count("pipeline.py:whole") and done.stderr.count("pipeline.py:below")
+
+
+def test_a_function_that_was_lost_says_why(project):
+    project.write(
+        "pipeline.py",
+        MISTAKEN
+        + """
+    @asset(partitions={"k": partitions([1 / n for n in (0,)])})
+    def raises(k: str) -> str: return k
+""",
+    )
+    opened = project.open()
+    assert list(opened.graph.nodes) == ["pipeline.py:one", "pipeline.py:raises"]
+    module = sys.modules[opened.graph.nodes["pipeline.py:one"].definition.function.__module__]
+    for name, told in {
+        "whole": "collect(one)",
+        "below": "it reads `pipeline.py:whole`",
+        "raises": "ZeroDivisionError",
+    }.items():
+        with pytest.raises(BarcaError, match=re.escape(told)) as raised:
+            opened.get(getattr(module, name))
+        assert raised.value.kind == "usage"
 
 
 def test_tasks_and_sensors_run_once_per_key(project):
