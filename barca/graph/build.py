@@ -147,7 +147,7 @@ class _Draft:
 
     def _lose(self, node_ids: Sequence[NodeId], error: DefinitionError) -> None:
         """Record a mistake that costs the nodes."""
-        fields = {**error.fields(), "file": self._shown(error.file or "")}
+        fields: dict[str, Any] = {**error.fields(), "file": self._shown(error.file or "")}
         cause = DefinitionError(error.message, **fields)
         text = f"DefinitionError: {cause}"
         lost = tuple(node_id for node_id in node_ids if node_id not in self._lost)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import polars as pl
-from hypothesis import given
+import pytest
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from barca import asset, collect, partitions, partitions_from, sensor, task
@@ -214,6 +215,19 @@ def test_what_runs_is_what_the_oracle_says(data):
         for edit in data.draw(st.lists(st.sampled_from(twins.edits), max_size=2)):
             edit()
         data.draw(st.sampled_from(twins.runs))(data.draw(st.sampled_from(TARGETS)))
+
+
+@pytest.mark.parametrize("cascade", [True, False])
+@given(st.data())
+@settings(max_examples=1, phases=[Phase.generate])
+def test_each_node_refreshed_reaches_what_the_oracle_says(cascade, data):
+    """Every node alone, after everything was computed: it and what is below, or without the cascade it."""
+    twins = Twins(data)
+    twins.returned = {"a": "1", "b": "2"}
+    twins.planner.declared.update(r=("a", "c"), m=("1", "01"))
+    twins.run(("report",))
+    for node in TOLD:
+        twins.compare("report", refresh=frozenset({node}), cascade=cascade)
 
 
 @given(
