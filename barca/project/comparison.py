@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from barca.errors import FragmentError, UsageError
+from barca.errors import FragmentError, SelectionError, UsageError, did_you_mean
 from barca.graph import short_name
 from barca.io.compare import Difference, as_rows, compare
 from barca.io.values import read_value
 from barca.partitions import display_keys, display_text, parse_key
 from barca.plan.keys import narrow
+from barca.project.selection import SAMPLE
 from barca.schemas import (
     CREATED_AT,
     DIGEST,
@@ -130,21 +131,55 @@ def _one_key(node: Node, keys: pl.DataFrame, selection: Mapping[str, Sequence[st
             node=node.id,
             remediation=f"run `barca get {name}`",
         )
-    if node.partitioned:
+    chosen = keys
+    if node.partitioned or selection:
         values = [parse_key(key) for key in keys.get_column(KEY)]
-        columns = {dimension(dim): [value.get(dim) for value in values] for dim in node.dimensions}
-        keys = narrow(
-            keys.with_columns(pl.Series(dim, found, pl.String) for dim, found in columns.items()), selection
+        columns = {dim: [value.get(dim) for value in values] for dim in node.dimensions}
+        _check_values(node, columns, selection)
+        chosen = narrow(
+            keys.with_columns(pl.Series(dimension(dim), found, pl.String) for dim, found in columns.items()),
+            selection,
         )
-    if keys.height != 1:
-        valid = ", ".join(f"`{key}`" for key in display_keys(keys.get_column(KEY).sort().head(8)))
+    if chosen.height != 1:
+        some = display_keys((chosen if chosen.height else keys).get_column(KEY).sort().head(SAMPLE))
+        problem = f"{chosen.height:,} keys of `{name}` with results are selected; a comparison is of one"
         raise UsageError(
-            f"{keys.height:,} keys of `{name}` with results are selected; a comparison is of one",
+            problem if chosen.height else f"no key of `{name}` with a result has these values together",
             code="diff_key",
             node=node.id,
-            remediation=f"select one with --partition, of {valid or 'those that `barca get` lists'}",
+            remediation=f"select one with --partition, of {', '.join(f'`{key}`' for key in some)}",
         )
-    return str(keys.item(0, KEY))
+    return str(chosen.item(0, KEY))
+
+
+def _check_values(
+    node: Node, columns: Mapping[str, Sequence[str | None]], selection: Mapping[str, Sequence[str]]
+) -> None:
+    """Make sure that a result has each dimension and value that is selected.
+
+    Raises:
+        SelectionError: None has.
+    """
+    name = short_name(node.id)
+    for dim, values in selection.items():
+        if dim not in columns:
+            raise SelectionError(
+                f"`{name}` has no dimension `{dim}`",
+                code="unknown_dimension",
+                node=node.id,
+                remediation=did_you_mean(dim, columns)
+                if columns
+                else "leave --partition out: it has one result",
+            )
+        found = sorted({value for value in columns[dim] if value is not None})
+        wrong = sorted(set(values).difference(found), key=list(values).index)
+        if wrong:
+            raise SelectionError(
+                f"`{wrong[0]}` is not a key of `{dim}` that `{name}` has a result of",
+                code="unknown_key",
+                node=node.id,
+                remediation=did_you_mean(wrong[0], found, limit=SAMPLE),
+            )
 
 
 def _read(node: Node, store: PackStore, row: pl.DataFrame) -> pl.DataFrame:

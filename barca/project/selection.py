@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from barca._typing import NodeId
     from barca.plan.inputs import Plan
 
-_SAMPLE = 8
+SAMPLE = 8
+"""At most so many valid values are named where one is wrong."""
 
 
 def check_selection(plan: Plan, named: Iterable[NodeId]) -> None:
@@ -58,7 +59,7 @@ def _valid(plan: Plan, node_id: NodeId) -> str:
             returned = inputs.keyed.get(origin)
             declared = inputs.explicit[origin].get(name, ()) if node.partitioned else ()
             keys = declared if returned is None else returned.get_column(KEY).to_list()
-            return did_you_mean(values[0], keys, limit=_SAMPLE)
+            return did_you_mean(values[0], keys, limit=SAMPLE)
     return did_you_mean("", ())
 
 
@@ -84,7 +85,7 @@ def _check_dimension(plan: Plan, name: str, values: Sequence[str]) -> None:
         raise SelectionError(
             f"`{first}` is not a key of `{name}`",
             code="unknown_key",
-            remediation=did_you_mean(first, sample, limit=_SAMPLE),
+            remediation=did_you_mean(first, sample, limit=SAMPLE),
         )
 
 

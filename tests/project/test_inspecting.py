@@ -131,8 +131,52 @@ def test_a_difference_is_of_one_key(stores):
     with pytest.raises(UsageError, match="2 keys of `sales`") as caught:
         stores.open().diff("sales")
     assert "`store=oslo`, `store=rome`" in str(caught.value.remediation)
-    with pytest.raises(UsageError, match="0 keys of `sales`"):
-        stores.open().diff("sales", partition={"store": "bonn"})
+
+
+@pytest.mark.parametrize(
+    ("target", "selected", "code", "told", "fix"),
+    [
+        (
+            "sales",
+            "store=bonn",
+            "unknown_key",
+            "`bonn` is not a key of `store` that `sales` has a result of",
+            "valid: `oslo`, `rome`",
+        ),
+        ("sales", "store=osslo", "unknown_key", "`osslo` is not a key", "did you mean `oslo`?"),
+        ("sales", "shop=oslo", "unknown_dimension", "`sales` has no dimension `shop`", "valid: `store`"),
+        (
+            "versions",
+            "store=oslo",
+            "unknown_dimension",
+            "`versions` has no dimension `store`",
+            "it has one result",
+        ),
+    ],
+)
+def test_a_wrong_selection_of_a_difference_names_what_is_valid(stores, target, selected, code, told, fix):
+    done = stores.cli("diff", target, "--partition", selected, "--json")
+    error = json.loads(done.stderr)
+    assert (done.returncode, done.stdout, error["code"]) == (2, "", code)
+    assert told in error["error"] and fix in error["remediation"]
+
+
+def test_values_of_several_dimensions_that_no_key_has_together(project):
+    project.write(
+        "pipeline.py",
+        """
+        from barca import asset, partitions
+        @asset(partitions={"a": partitions(["1", "2"]), "b": partitions(["x", "y"])})
+        def grid(a: str, b: str) -> str: return a + b
+        """,
+    )
+    project.ran(partition={"a": "1", "b": "x"})
+    project.ran(partition={"a": "2", "b": "y"})
+    with pytest.raises(
+        UsageError, match="no key of `grid` with a result has these values together"
+    ) as caught:
+        project.open().diff("grid", partition={"a": "1", "b": "y"})
+    assert "`a=1,b=x`, `a=2,b=y`" in str(caught.value.remediation)
 
 
 def test_a_doctor_finds_lost_results(stores):
