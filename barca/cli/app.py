@@ -26,6 +26,7 @@ _COMMANDS: Final = {
     "run": "computing:run",
     "plan": "viewing:plan",
     "list": "viewing:list_nodes",
+    "graph": "viewing:graph",
     "status": "viewing:status",
     "head": "reading:head",
     "sql": "reading:sql",

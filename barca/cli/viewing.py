@@ -1,4 +1,4 @@
-"""`barca plan`, `barca list` and `barca status`: what there is, and what would happen."""
+"""`barca plan`, `barca list`, `barca graph` and `barca status`: what there is, and what would happen."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from barca.cli import options as opt
 from barca.cli.arguments import (
     files,
+    one_of,
     parse_batch,
     parse_partition,
     pick,
@@ -17,7 +18,7 @@ from barca.cli.arguments import (
     whole_number,
 )
 from barca.cli.notes import note_selection
-from barca.cli.output import choose_mode, emit_json, emit_view, terminal_width
+from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view, terminal_width
 from barca.cli.session import listening, open_project, stdout_kept
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ STATUS_FIELDS = (
     "env",
 )  # fmt: skip
 STATUS_LIMIT = 100
+GRAPH_FORMATS = ("text", "mermaid", "svg")
 
 
 def plan(
@@ -71,6 +73,39 @@ def list_nodes(
     from barca.render.tables import list_view
 
     emit_view(list_view(listed, terminal_width()))
+
+
+def graph(
+    words: opt.Words = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="|".join(GRAPH_FORMATS),
+            help="A tree of lines, Mermaid, or an SVG image.",
+            show_default=False,
+            autocompletion=opt.choices(*GRAPH_FORMATS),
+        ),
+    ] = None,
+    env: opt.Env = None,
+    as_json: opt.Json = False,
+    pretty: opt.Pretty = False,
+) -> None:
+    """Draw which node reads which: the targets and what they read, or everything."""
+    mode = choose_mode(as_json=as_json, pretty=pretty)
+    form = form and one_of("--format", form, GRAPH_FORMATS)
+    targets, paths = split_positionals(words or ())
+    with stdout_kept():
+        drawn = open_project(paths, env=env).outline(targets)
+    if form is None and mode == "json":
+        emit_json(drawn)
+        return
+    from barca.render.drawing import mermaid, svg, tree
+
+    if form in {"mermaid", "svg"}:
+        emit_lines([mermaid(drawn).rstrip("\n") if form == "mermaid" else svg(drawn)])
+    else:
+        emit_lines(tree(drawn, terminal_width()))
 
 
 def status(

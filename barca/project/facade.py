@@ -19,7 +19,7 @@ from barca.io.storage import FilePackStore
 from barca.io.values import read_values
 from barca.project.current import Current
 from barca.project.forecast import Forecast
-from barca.project.listing import listing
+from barca.project.listing import listing, outline
 from barca.project.opening import Opening, ids_of
 from barca.project.past import history, printed, run_details, runs_table, step_of
 from barca.project.request import as_list, find_targets, only_one, require_tasks, selection_of
@@ -234,6 +234,16 @@ class Project:
     def list_nodes(self) -> dict[str, Any]:
         """Every node and every load error, as JSON-writable values."""
         return listing(self.graph)
+
+    def outline(self, targets: Targets = None) -> dict[str, Any]:
+        """The targets and what they read, every node without targets, as plain `nodes` and `edges`."""
+        named = find_targets(self.graph, ids_of(self.graph), as_list(targets))
+        return outline(self.graph, named if targets else self.graph.nodes)
+
+    def _repr_html_(self) -> str:
+        from barca.render.html import project_html
+
+        return project_html(self.list_nodes(), self.outline())
 
     def history(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barca.plan.explain import changes, summarise
+from barca.project.listing import outline
 from barca.project.phases import phase_list, selection_report
 from barca.project.results import add_why, batch_counts, partition_counts
 
@@ -48,7 +49,7 @@ class Forecast:
     def _repr_html_(self) -> str:
         from barca.render.html import plan_html
 
-        return plan_html(self.to_dict())
+        return plan_html(self.to_dict(), outline(self.plan.inputs.graph, self.plan.nodes))
 
     def keys(self, node_id: str) -> pl.DataFrame:
         """A node's keys and decisions: frame of `schemas.DECISION` plus `dim:` columns."""

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barca.discovery import evaluate_groups, evaluate_partitions
+from barca.project.results import names_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from barca._typing import NodeId
     from barca.graph import Graph
 
 
@@ -29,3 +33,24 @@ def listing(graph: Graph) -> dict[str, Any]:
     ]
     errors = [error.to_dict() for error in graph.load_errors]
     return {"nodes": nodes, "load_errors": errors, "total": len(nodes)}
+
+
+def outline(graph: Graph, targets: Iterable[NodeId]) -> dict[str, Any]:
+    """The targets and what they read, as JSON-writable values: `nodes`, inputs first, and `edges`."""
+    cone = graph.upstream(targets)
+    names = names_of(cone)
+    nodes = [
+        {
+            "id": node_id,
+            "name": names[node_id],
+            "kind": graph.nodes[node_id].kind,
+            "partitions": list(graph.nodes[node_id].dimensions),
+        }
+        for node_id in cone
+    ]
+    edges = [
+        {"source": edge.source, "target": node_id, "mode": edge.mode}
+        for node_id in cone
+        for edge in graph.nodes[node_id].edges
+    ]
+    return {"nodes": nodes, "edges": edges}

@@ -13,6 +13,7 @@ from barca.plan.explain import PREVIEW, changes, summarise
 from barca.plan.needs import runs
 from barca.plan.parts import rows_of
 from barca.project.blockage import Blockage
+from barca.project.listing import outline
 from barca.project.results import why_counts
 from barca.schemas import (
     CHANGED,
@@ -63,7 +64,7 @@ class Status:
     def _repr_html_(self) -> str:
         from barca.render.html import status_html
 
-        return status_html(self.to_dict())
+        return status_html(self.to_dict(), outline(self.plan.inputs.graph, self.plan.nodes))
 
     @property
     def frame(self) -> pl.DataFrame:

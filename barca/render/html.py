@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from barca.errors import plural
+from barca.render.drawing import svg
 from barca.render.explain import (
     because,
     key_groups,
@@ -38,10 +39,11 @@ _COLOURS = {
     "always_runs": "#0969da",
 }
 _SHOWN_OUTPUTS = 100
+_SHOWN_NODES = 40
 
 
-def plan_html(plan: Mapping[str, Any]) -> str:
-    """A dry run, from its JSON form."""
+def plan_html(plan: Mapping[str, Any], outline: Mapping[str, Any]) -> str:
+    """A dry run, from its JSON form and that of the graph."""
     rows = [
         (_state(step.get("action")), _text(step["id"]), _text(step_why(step)) + _keys(step))
         for step in plan["steps"]
@@ -55,6 +57,7 @@ def plan_html(plan: Mapping[str, Any]) -> str:
         "Plan",
         _counts(plan["summary"]),
         _tally("steps by reason", reasons),
+        _graph(outline, {step["id"]: step.get("action") for step in plan["steps"]}),
         _table(("action", "step", "why"), rows),
     )
 
@@ -80,8 +83,8 @@ def result_html(result: Mapping[str, Any]) -> str:
     )
 
 
-def status_html(status: Mapping[str, Any]) -> str:
-    """The state of every node, from its JSON form."""
+def status_html(status: Mapping[str, Any], outline: Mapping[str, Any]) -> str:
+    """The state of every node, from its JSON form and that of the graph."""
     rows = []
     for node in status["nodes"]:
         cache, partitions = node.get("cache") or {}, node.get("partitions") or {}
@@ -103,8 +106,32 @@ def status_html(status: Mapping[str, Any]) -> str:
         plural(len(rows), "node"),
         _counts(status["summary"]),
         _tally("nodes by reason", reasons),
+        _graph(outline, {node["id"]: (node.get("cache") or {}).get("state") for node in status["nodes"]}),
         _table(("state", "node", "keys", "last run (UTC)", "why"), rows),
     )
+
+
+def project_html(listed: Mapping[str, Any], outline: Mapping[str, Any]) -> str:
+    """The nodes of a project, from the JSON form of `barca list` and that of the graph."""
+    errors = [f"{error['file']}: {error['error']}" for error in listed["load_errors"]]
+    return _block(
+        plural(listed["total"], "node"),
+        _details(_broken(len(errors)), errors),
+        _graph(outline, {}),
+    )
+
+
+def _broken(number: int) -> str:
+    return "1 file that does not load" if number == 1 else f"{number:,} files that do not load"
+
+
+def _graph(outline: Mapping[str, Any], states: Mapping[str, str | None]) -> str:
+    """The graph, borders in the colour of each node's state; a large one behind a click."""
+    if not outline["nodes"]:
+        return ""
+    colours = {node_id: _COLOURS[state] for node_id, state in states.items() if state in _COLOURS}
+    shown = " open" if len(outline["nodes"]) <= _SHOWN_NODES else ""
+    return f"<details{shown}><summary>graph</summary>{svg(outline, colours)}</details>"
 
 
 def explanation_html(explained: Mapping[str, Any]) -> str:

@@ -326,3 +326,16 @@ def test_f15_nothing_that_the_project_writes_reaches_stdout(project, arguments):
     assert "printed on import" in done.stderr
     assert "written on import" in done.stderr
     assert ("from a program" in done.stderr) == ("inline" in arguments)
+
+
+def test_the_graph_in_each_form(shop):
+    told = shop.cli_json("graph", "scored")
+    assert [node["name"] for node in told["nodes"]] == ["versions", "cleaned", "scored"]
+    drawn = shop.cli("graph", "--pretty", env={"COLUMNS": "60"}).stdout.splitlines()
+    assert drawn[0] == "report (task)" and drawn[-1].strip() == "└── versions (sensor)"
+    assert shop.cli("graph", "--format", "text").stdout.splitlines() == drawn
+    assert shop.cli("graph", "totals", "--format", "mermaid").stdout.startswith("flowchart LR\n")
+    assert shop.cli("graph", "--format", "svg").stdout.startswith("<svg ")
+    refused = shop.cli("graph", "--format", "sgv")
+    assert refused.returncode == 2 and "did you mean `svg`" in refused.stderr
+    assert not (shop.root / ".barca").exists()

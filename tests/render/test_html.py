@@ -6,7 +6,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from barca.render.html import plan_html, result_html, status_html
+from barca.render import html as rendered
+from barca.render.html import project_html, result_html
+
+NO_GRAPH = {"nodes": [], "edges": []}
 
 VOID: set[str] = set()
 
@@ -37,6 +40,14 @@ def parse(html: str) -> Strict:
     parser.close()
     assert parser.open == []
     return parser
+
+
+def plan_html(plan, outline=NO_GRAPH):
+    return rendered.plan_html(plan, outline)
+
+
+def status_html(status, outline=NO_GRAPH):
+    return rendered.status_html(status, outline)
 
 
 @pytest.mark.parametrize(
@@ -83,3 +94,26 @@ def test_markup_in_every_field_is_escaped():
     for html in (plan_html(plan), result_html(result), status_html(status)):
         assert "<script" not in html
         parse(html)
+
+
+def test_the_graph_is_drawn_in_the_colours_of_its_states(sample):
+    status = sample("status")
+    names = [node["id"] for node in status["nodes"]]
+    outline = {
+        "nodes": [{"id": name, "name": name, "kind": "asset", "partitions": []} for name in names],
+        "edges": [{"source": names[0], "target": names[1], "mode": "whole"}],
+    }
+    html = status_html(status, outline)
+    assert parse(html).tags >= {"svg", "rect", "path"}
+    assert html.count("<rect") == len(names) and 'stroke="#9a6700"' in html
+    assert "<details open><summary>graph" in html
+    many = {"nodes": [{**outline["nodes"][0], "id": str(number)} for number in range(100)], "edges": []}
+    assert "<details><summary>graph" in plan_html(sample("dry_run"), many)
+
+
+def test_a_project(sample):
+    listed = {"total": 1, "load_errors": [{"file": "<b>.py", "error": "SyntaxError: <"}], "nodes": []}
+    node = {"id": "p.py:a", "name": "a", "kind": "sensor", "partitions": []}
+    html = project_html(listed, {"nodes": [node], "edges": []})
+    assert "1 file that does not load" in html and "&lt;b&gt;.py: SyntaxError: &lt;" in html
+    assert parse(html).tags >= {"svg"}
