@@ -30,5 +30,5 @@ def lookup(keys: pl.DataFrame, table: pl.DataFrame, columns: Sequence[str], on: 
 
 
 def same_keys(left: pl.DataFrame, right: pl.DataFrame, on: str = KEY) -> bool:
-    """Whether two frames have the same keys in the same order."""
+    """Whether two frames have the same keys, in the column `on: String`, in the same order."""
     return left.height == right.height and left.get_column(on).equals(right.get_column(on))

@@ -43,7 +43,7 @@ def next_attempt(
     Args:
         definition: The node's.
         work: The call that failed.
-        keys: Those of its keys that failed.
+        keys: Rows of `Work.keys`, those that failed.
         result: What became of the call.
     """
     if isinstance(result, WorkResult) and result.malformed:
@@ -64,5 +64,12 @@ def died_on(keys: pl.DataFrame, begun: tuple[str, ...]) -> pl.DataFrame:
 
     A worker that died before its first key is taken to have died on it, so that one that always dies
     comes to an end.
+
+    Args:
+        keys: `Work.keys` of the work.
+        begun: `key` of those it began, in order.
+
+    Returns:
+        The row of that key, with the columns of `keys`.
     """
     return keys.filter(keys.get_column(KEY) == (begun[-1] if begun else keys.item(0, KEY)))

@@ -85,12 +85,12 @@ class Journal:
     def succeeded(
         self, plan: NodePlan, inputs: PlanInputs, work: Work, outcomes: pl.DataFrame, fragments: pl.DataFrame
     ) -> None:
-        """Keys that have a result."""
+        """Keys that have a result: their `schemas.OUTCOMES` and `schemas.FRAGMENTS`."""
         self._note(plan, inputs, Ended(work, outcomes, fragments))
         self.tell(events.KeysDone(plan.node.id, outcomes.height, 0))
 
     def failed(self, plan: NodePlan, inputs: PlanInputs, work: Work, outcomes: pl.DataFrame) -> None:
-        """Keys that are given up."""
+        """Keys that are given up: their `schemas.OUTCOMES`."""
         node_id = plan.node.id
         self._note(plan, inputs, Ended(work, outcomes, empty(FRAGMENTS)))
         self.tell(events.KeysDone(node_id, 0, outcomes.height))

@@ -23,6 +23,7 @@ MAIN: Final = """
 import gc
 gc.disable()  # what is imported stays: collections would only look at it again and again
 import sys
+sys.path[:] = [place for place in sys.path if place]  # a file in the working directory may be a `random.py`
 from multiprocessing.connection import Connection
 pipe = Connection(int(sys.argv[1]))
 sys.path[:], sys.argv[:] = pipe.recv()

@@ -51,7 +51,7 @@ def own_fragments(keys: pl.DataFrame, held: pl.DataFrame, dimensions_read: Seque
 
 
 def without_hashes(held: pl.DataFrame) -> pl.DataFrame:
-    """Fragments without their hashes: 64 bytes a key need not travel."""
+    """`schemas.FRAGMENTS` with `run_hash` and `digest` null: 64 bytes a key need not travel."""
     return held.with_columns(pl.lit(None, pl.String).alias(RUN_HASH), pl.lit(None, pl.String).alias(DIGEST))
 
 
@@ -156,11 +156,11 @@ class NodeQueue:
         return bool(self.failed.height or self.blocked.height)
 
     def without_result(self) -> pl.DataFrame:
-        """`key` of the keys that failed or are blocked."""
+        """`key: String` of the keys that failed or are blocked."""
         return pl.concat([self.failed.select(KEY), self.blocked.select(KEY)])
 
     def unfinished(self) -> pl.DataFrame:
-        """`key` of the keys that have not ended."""
+        """`key: String` of the keys that have not ended."""
         ended = pl.concat([self.without_result(), *(part.select(KEY) for part in self._fragments)])
         return self.plan.calls.select(KEY).join(ended, on=KEY, how="anti", maintain_order="left")
 
@@ -189,7 +189,7 @@ class NodeQueue:
         )
 
     def release(self, keys: pl.DataFrame) -> None:
-        """Keys of an input got their results: the same keys here wait for one input less."""
+        """Keys of an input (`key: String`) got their results: the same keys here wait for one input less."""
         self._released.append(keys)
         self._unseen += keys.height
 
@@ -207,7 +207,14 @@ class NodeQueue:
         self.waiting = marked.with_columns(left.alias(_WAITS)).drop("less")
 
     def block(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """Keys of an input have no result: the same keys here will not run. Returns those (`key`)."""
+        """Keys of an input have no result: the same keys here will not run.
+
+        Args:
+            keys: Frame with `key: String`.
+
+        Returns:
+            `key: String` of those that would have run here.
+        """
         hit = self.waiting.join(keys.select(KEY), on=KEY, how="semi", maintain_order="left").select(KEY)
         if hit.height:
             self.waiting = self.waiting.join(hit, on=KEY, how="anti", maintain_order="left")
@@ -276,7 +283,7 @@ class NodeQueue:
             self.ready.extend(entries)
 
     def succeed(self, fragments: pl.DataFrame) -> None:
-        """Note results."""
+        """Note results, `schemas.FRAGMENTS`."""
         self._fragments.append(fragments)
         self.succeeded += fragments.height
         self.remaining -= fragments.height
@@ -289,6 +296,6 @@ class NodeQueue:
         self.succeeded -= lost.join(self.plan.calls, on=KEY, how="semi").height if self.succeeded else 0
 
     def fail(self, keys: pl.DataFrame) -> None:
-        """Note keys that will not be tried again."""
+        """Note keys (`key: String`) that will not be tried again."""
         self.failed = pl.concat([self.failed, keys.select(KEY)])
         self.remaining -= keys.height

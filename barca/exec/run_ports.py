@@ -23,17 +23,25 @@ class Publishing(Protocol):
     warnings: list[str]
 
     def admit(self, plan: NodePlan, cached: pl.DataFrame, *, every_key: bool) -> Mapping[str, Sequence[str]]:
-        """A node was decided; by key, which sinks did not take it."""
+        """A node was decided: `schemas.FRAGMENTS` of its cached keys.
+
+        Returns:
+            By key, which sinks did not take it.
+        """
         ...
 
     def record(self, node: NodeId, published: pl.DataFrame | None) -> None:
-        """Note what was written."""
+        """Note what was written, `schemas.PUBLISHED`."""
         ...
 
     def finish(
         self, plan: NodePlan, fragments: pl.DataFrame, *, every_key: bool
     ) -> Mapping[str, Sequence[str]]:
-        """The steps have ended; by key, which sinks did not take it."""
+        """The steps have ended: `schemas.FRAGMENTS` of every key with a result.
+
+        Returns:
+            By key, which sinks did not take it.
+        """
         ...
 
 
@@ -50,11 +58,11 @@ class NoSinks:
         *,
         every_key: bool,  # noqa: ARG002
     ) -> Mapping[str, Sequence[str]]:
-        """Nothing to write."""
+        """Nothing to write; see `Publishing`."""
         return {}
 
     def record(self, node: NodeId, published: pl.DataFrame | None) -> None:
-        """Nothing was written."""
+        """Nothing was written; see `Publishing`."""
 
     def finish(
         self,
@@ -63,7 +71,7 @@ class NoSinks:
         *,
         every_key: bool,  # noqa: ARG002
     ) -> Mapping[str, Sequence[str]]:
-        """Nothing to write."""
+        """Nothing to write; see `Publishing`."""
         return {}
 
 

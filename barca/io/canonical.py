@@ -32,11 +32,11 @@ def arrange(rows: pl.DataFrame, owner: pl.Series) -> tuple[pl.DataFrame, pl.Seri
     """The rows in canonical order and form.
 
     Args:
-        rows: The user's columns, without dimensions.
+        rows: The user's columns of any types, without dimensions.
         owner: For each row the position of its key among the keys, `UInt32`.
 
     Returns:
-        The rows sorted by owner and then by every column, and the owners in the same order.
+        The rows, same columns, sorted by owner and then by every column; the owners in the same order.
     """
     names = rows.columns
     by = free_name("owner", names)

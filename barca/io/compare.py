@@ -47,7 +47,12 @@ class Difference:
 
 
 def as_rows(value: Any) -> pl.DataFrame:
-    """A stored value as rows: a table as it is, records as one, a dict by `key`, anything else one row."""
+    """A stored value as rows: a table as it is, records as one, anything else as JSON texts.
+
+    Returns:
+        The table's own columns; `key, value: String` of a dict; `value: String` of a list, one row per item,
+        or of anything else, one row.
+    """
     if isinstance(value, pl.LazyFrame):
         value = value.collect(engine="in-memory")
     if isinstance(value, pl.DataFrame):

@@ -89,7 +89,7 @@ def digest_pairs(pairs: pl.DataFrame) -> str:
     """The digest of a keyed source's frame: its keys and values, not their order.
 
     Args:
-        pairs: String columns, the key first, sorted by it.
+        pairs: `key: String`, and `value: String` unless it was a list; sorted by `key`.
     """
     columns = [(name, dtype_text(dtype)) for name, dtype in pairs.schema.items()]
     hasher = xxhash.xxh3_128(_head("keyed", columns).encode())

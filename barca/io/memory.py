@@ -81,7 +81,7 @@ class MemoryReader:
     def materialized_many(
         self, nodes: Iterable[str], keys: Mapping[str, pl.Series] | None = None
     ) -> dict[str, pl.DataFrame]:
-        """`materialized` of each node; of the nodes in `keys`, only rows of those keys."""
+        """`materialized` of each node; see `ports.LedgerReader`."""
         rows = {node: self.materialized(node) for node in nodes}
         return rows | {
             node: rows[node].filter(pl.col(KEY).is_in(wanted.implode()))
@@ -90,7 +90,7 @@ class MemoryReader:
         }
 
     def latest(self, nodes: Iterable[str]) -> dict[str, pl.DataFrame]:
-        """Per node its last successful row; none, no row."""
+        """Per node the successful row of `schemas.MATERIALIZATIONS` that was committed last; none, no row."""
         rows = self._rows("materializations").filter(successes())
         return {node: rows.filter(pl.col(NODE) == node).tail(1) for node in nodes}
 
@@ -125,7 +125,7 @@ class MemoryPackStore:
         self.packs: dict[str, tuple[bytes, datetime]] = {}
 
     def write(self, path: str, frame: pl.DataFrame, metadata: dict[str, str]) -> int:
-        """Write a pack. Returns its size in bytes.
+        """Write a pack; see `ports.PackStore`. Returns its size in bytes.
 
         Raises:
             StoreError: The path leaves the store.
@@ -137,7 +137,10 @@ class MemoryPackStore:
         return self._keep(path, file)
 
     def sink(self, path: str, frame: pl.LazyFrame, metadata: dict[str, str]) -> int:
-        """As `write`, from the streaming engine; what the query raises passes through."""
+        """As `write`, from the streaming engine; what the query raises passes through.
+
+        See `ports.PackStore`.
+        """
         check_path(path)
         file = BytesIO()
         frame.sink_parquet(file, metadata=metadata, engine="streaming", **WRITE_OPTIONS)

@@ -21,6 +21,13 @@ _SHOWN = 5
 def row_owners(shelf: Shelf, frame: pl.DataFrame) -> pl.Series:
     """The position of each row's key on the shelf.
 
+    Args:
+        shelf: Holds the keys.
+        frame: What the function returned, with a column for each dimension of a type that `text_form` knows.
+
+    Returns:
+        `UInt32`, one for each row: the position in `Shelf.keys`.
+
     Raises:
         OutputError: A dimension has no column, or rows are of no key of the call.
     """

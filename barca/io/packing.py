@@ -63,7 +63,7 @@ class Shelf:
         names: Sequence[str],
         engine: Engine,
     ) -> Shelf:
-        """A shelf for a call's keys in any order."""
+        """A shelf for a call's keys, `schemas.WORK_KEYS` with `dim:` columns in any order."""
         by = dimensions(names)
         return cls(store, path, node, keys.sort(by) if by else keys, tuple(names), engine)
 

@@ -43,7 +43,7 @@ def is_panic(error: BaseException) -> bool:
 
 
 def no_packs(schema: pl.Schema | None, path_column: str | None) -> pl.LazyFrame:
-    """The scan of no packs at all: no rows, of the schema asked for."""
+    """The scan of no packs at all: no rows, of the schema asked for, then `path_column: String`."""
     paths = {} if path_column is None else {path_column: pl.String()}
     return pl.LazyFrame(schema={**(schema or {}), **paths})
 

@@ -83,7 +83,7 @@ def open_packs(store: PackStore, fragments: pl.DataFrame) -> list[Pack]:
 
 
 def read_rows(store: PackStore, pack: Pack) -> pl.DataFrame:
-    """`Pack.rows`, read.
+    """`Pack.rows`, read: the columns `Pack.columns`.
 
     Raises:
         FragmentError: The pack is missing, unreadable, or another one.

@@ -69,10 +69,13 @@ class Spool:
             self._take(pl.DataFrame(pl.from_arrow(piece)))
 
     def parts(self, keys: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-        """Each part that has rows or keys: its rows, and those of the keys that may own them.
+        """Each part that has rows or keys.
 
         Args:
-            keys: Frame with the `dim:` columns.
+            keys: Frame with the `dim:` columns, String.
+
+        Yields:
+            The part's rows, columns as computed; and the rows of `keys` that may own them.
         """
         empty = pl.DataFrame(schema=self._schema)
         if any(text_form(name, empty.schema[name]) is None for name in self._names if name in empty.columns):

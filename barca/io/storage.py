@@ -187,7 +187,10 @@ class FilePackStore:
         return {"root": self.root, "_checked": {}}
 
     def write(self, path: str, frame: pl.DataFrame, metadata: dict[str, str]) -> int:
-        """Write a pack whole and durably: staged, flushed, renamed. Returns its size in bytes.
+        """Write a pack whole and durably: staged, flushed, renamed; see `ports.PackStore`.
+
+        Returns:
+            Its size in bytes.
 
         Raises:
             StoreError: The file system refused, or the path leaves the store.
@@ -198,7 +201,10 @@ class FilePackStore:
             return staging.stat().st_size
 
     def sink(self, path: str, frame: pl.LazyFrame, metadata: dict[str, str]) -> int:
-        """As `write`, from the streaming engine; what the query raises passes through."""
+        """As `write`, from the streaming engine; what the query raises passes through.
+
+        See `ports.PackStore`.
+        """
         with self._staged(path) as staging:
             frame.sink_parquet(staging, metadata=metadata, engine="streaming", **WRITE_OPTIONS)
             return staging.stat().st_size

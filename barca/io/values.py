@@ -30,7 +30,7 @@ _EXTRAS: Final[dict[str, str]] = {"pyarrow": "arrow", "pandas": "pandas", "duckd
 
 
 def read_value(store: PackStore, fragment: pl.DataFrame, annotation: Any, dimensions: Sequence[str]) -> Any:
-    """The value of one fragment; see `read_values`."""
+    """The value of one fragment, a row of `schemas.FRAGMENTS`; see `read_values`."""
     [value] = read_values(store, fragment, annotation, dimensions).values()
     return value
 
@@ -115,7 +115,7 @@ def _tables(store: PackStore, pack: Pack, form: TableForm | None, annotation: An
 
 
 def form_table(table: pl.DataFrame | pl.LazyFrame, form: TableForm) -> Any:
-    """A table in a form; DuckDB queries a LazyFrame each time the relation is used."""
+    """A table of any columns in a form; DuckDB queries a LazyFrame each time the relation is used."""
     if form == "lazy":
         return table.lazy()
     if form == "duckdb":

@@ -212,7 +212,7 @@ def _sizing(node: Node, batch: BatchSpec | None, inputs: PlanInputs) -> Sizing |
 
 
 def sources_to_load(plan: Plan) -> dict[NodeId, pl.DataFrame]:
-    """Keyed sources whose result is stored and awaited, each with the row of its fragment.
+    """Keyed sources whose result is stored and awaited, each with its row of `schemas.FRAGMENTS`.
 
     In a forecast a sensor's newest result counts; in a run, only one that settled.
     """

@@ -34,7 +34,7 @@ FRAGMENT: Final = (FORMAT, PATH, ROW_OFFSET, ROWS, SIZE_BYTES, DIGEST)
 
 
 def newest(rows: pl.DataFrame) -> pl.DataFrame:
-    """The newest row of each key; `rows` is sorted by age."""
+    """The newest row of each `key`; `rows`, of `schemas.MATERIALIZATIONS`, is sorted by age."""
     return rows.unique(KEY, keep="last", maintain_order=True)
 
 
@@ -67,14 +67,14 @@ def decide(
     """State and reason of each key.
 
     Args:
-        stored: What `with_stored` gave.
+        stored: `schemas.WANTED` with the fragment columns, as `with_stored` gives them.
         node: The node.
         inputs: The frozen world.
-        cascading: Per input that a refresh reaches this node through, the keys `key` it reaches; the
+        cascading: Per input that a refresh reaches this node through, `key: String` that it reaches; the
             empty key stands for every key.
 
     Returns:
-        `stored` with `state` and `reason`.
+        `stored` with `state: Enum(STATES)` and `reason: Enum(REASONS)`, as in `schemas.DECISION`.
     """
     gone = pl.col(PATH).is_in(list(inputs.missing)) if inputs.missing else pl.lit(value=False)
     reason = (
@@ -131,7 +131,15 @@ def _forced(node: Node, inputs: PlanInputs) -> str | None:
 
 
 def with_rows(wanted: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """Wanted keys that have a stored row, with that row's fragment."""
+    """Wanted keys that have a stored row.
+
+    Args:
+        wanted: Frame with `key, run_hash: String`.
+        rows: Rows of `schemas.MATERIALIZATIONS`.
+
+    Returns:
+        `key, run_hash` in the order of `wanted`, with the fragment columns of `schemas.FRAGMENTS`.
+    """
     return wanted.select(KEY, RUN_HASH).join(
         rows.select(KEY, RUN_HASH, *FRAGMENT), on=[KEY, RUN_HASH], how="inner", maintain_order="left"
     )

@@ -74,9 +74,9 @@ def same_key_part(
 
     Args:
         edge: The input.
-        keys: The node's keys.
+        keys: `schemas.KEYS` of the node.
         source: The node it reads.
-        rows: `key, run_hash, digest` of the source.
+        rows: `key, run_hash, digest: String` of the source.
         definition_hash: Of the source.
     """
     fields = identity_fields(source, definition_hash)
@@ -101,7 +101,7 @@ def combined_identity(source: Node, rows: pl.DataFrame, definition_hash: str) ->
 
     Args:
         source: The node.
-        rows: `key, run_hash, digest` of the source, every key.
+        rows: `key, run_hash, digest: String` of the source, every key.
         definition_hash: Of the source.
     """
     identity = [("k", pl.col(KEY)), *identity_fields(source, definition_hash)]
@@ -114,7 +114,7 @@ def constant_part(edge: Edge, keys: pl.DataFrame, combined: str) -> Part:
 
     Args:
         edge: The input, `whole` or `collect`.
-        keys: The node's keys.
+        keys: `schemas.KEYS` of the node.
         combined: `combined_identity` of what it reads.
     """
     mark = short_hash(pl.lit(combined))
@@ -132,7 +132,7 @@ def keyed_part(
 
     Args:
         edge: The input.
-        keys: The node's keys with `dim:` columns.
+        keys: `schemas.KEYS` of the node with `dim:` columns.
         source: The source.
         identity: Its run hash, or a sensor's definition hash.
         returned: Frame of `schemas.KEYED` it returned.

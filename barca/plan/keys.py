@@ -66,7 +66,7 @@ def keyed_keys(
 
 
 def narrow(keys: pl.DataFrame, selection: Mapping[str, Sequence[str]]) -> pl.DataFrame:
-    """The keys whose dimensions have selected values; dimensions the frame lacks select nothing away."""
+    """The keys whose `dim:` columns have selected values; dimensions the frame lacks select nothing away."""
     for name, values in selection.items():
         if (column := dimension(name)) in keys.columns:
             keys = keys.filter(pl.col(column).is_in(list(values)))

@@ -50,7 +50,7 @@ class _Needs:
 
 
 def runs(plan: NodePlan) -> pl.DataFrame:
-    """`key` of the keys that run."""
+    """`key: String` of the keys that run."""
     return plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED)).select(KEY)
 
 

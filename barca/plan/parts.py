@@ -31,7 +31,7 @@ class Unknown(Exception):
 
 
 def rows_of(node_id: NodeId, inputs: PlanInputs) -> pl.DataFrame:
-    """Stored rows of a node, empty where it never ran."""
+    """Rows of `schemas.MATERIALIZATIONS` of a node, none where it never ran."""
     rows = inputs.materialized.get(node_id)
     return empty(MATERIALIZATIONS) if rows is None else rows
 
@@ -63,7 +63,10 @@ def require_known(edge: Edge, inputs: PlanInputs, decided: Mapping[NodeId, NodeP
 def part(
     edge: Edge, node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan], keys: pl.DataFrame
 ) -> Part:
-    """An input's part of the run hash of each of a node's keys; `require_known` has been asked before."""
+    """An input's part of the run hash of each of a node's `keys`, `schemas.KEYS` with `dim:` columns.
+
+    `require_known` has been asked before.
+    """
     source = decided[edge.source]
     if edge.mode == "keyed":
         identity = keyed_identity(source, inputs)
@@ -104,7 +107,10 @@ def _source_rows(source: NodePlan, inputs: PlanInputs) -> pl.DataFrame:
 
 
 def predicted(source: NodePlan, inputs: PlanInputs) -> pl.DataFrame:
-    """A source's rows; of a sensor the newest of each key, taken for what it will return again."""
+    """A source's rows of `schemas.MATERIALIZATIONS`.
+
+    Of a sensor the newest of each key, with the run hash planned: taken for what it will return again.
+    """
     rows = rows_of(source.node.id, inputs)
     if source.node.kind != "sensor":
         return rows

@@ -54,7 +54,7 @@ class Blockage:
                 self._held[node_id] = self._hold(node_plan)
 
     def failed(self, node_id: NodeId) -> pl.DataFrame:
-        """`key, error_message` of the node's missing keys whose newest attempt failed."""
+        """`key, error_message: String` of the node's missing keys whose newest attempt failed."""
         return self._held[node_id].failed
 
     def why(self, node_id: NodeId) -> str | None:

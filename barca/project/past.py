@@ -88,7 +88,7 @@ def _run(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_run(runs: pl.DataFrame, run_id: str | None) -> str:
-    """The run that `run_id`, or the beginning of one, means; the newest one without.
+    """The run that `run_id`, or the beginning of one, means; the first of `runs`, `schemas.RUNS`, without.
 
     Raises:
         SelectionError: No run, or several.

@@ -179,9 +179,10 @@ class Status:
 
 
 def unresolved(reader: LedgerReader) -> pl.DataFrame:
-    """Failures that no success of the same run hash followed: `node, key, run_hash, status, error_message`.
+    """Failures that no success of the same run hash followed, the last per (node, key, run_hash).
 
-    The last per (node, key, run_hash).
+    Returns:
+        `node, key, run_hash, status, error_message: String`.
     """
     identity = [NODE, KEY, RUN_HASH]
     rows = reader.scan("materializations").select(*identity, STATUS, ERROR_MESSAGE)

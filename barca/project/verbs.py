@@ -96,7 +96,7 @@ def scan(
     env: str | Mapping[str, str] | None = None,
     **options: Any,
 ) -> pl.LazyFrame:
-    """See `barca.scan`."""
+    """See `barca.scan`: the dimension columns (String) first, then the node's own."""
     if len(as_list(target)) != 1:
         raise UsageError("barca.scan takes exactly one target", code="target")
     with _Told() as told:
@@ -131,5 +131,5 @@ def sql(
     params: Mapping[str, Any] | None = None,
     env: str | Mapping[str, str] | None = None,
 ) -> pl.LazyFrame:
-    """See `barca.sql`."""
+    """See `barca.sql`: the columns are the query's."""
     return Project(files=files, env=env).sql(query, params)

@@ -211,7 +211,13 @@ class World:
         return build_plan(self.narrowing.rest(plan))
 
     def replan(self, plan: Plan, settled: frozenset[NodeId], rows: Mapping[NodeId, pl.DataFrame]) -> Plan:
-        """The plan again, with nodes that settled in this run and the rows they got."""
+        """The plan again, with nodes that settled in this run.
+
+        Args:
+            plan: The plan before.
+            settled: The nodes.
+            rows: Per node the rows of `schemas.MATERIALIZATIONS` it got in this run.
+        """
         merged = {
             node_id: _merged(_standing(plan.nodes[node_id], rows_of(node_id, plan.inputs), frame), frame)
             for node_id, frame in rows.items()
@@ -235,7 +241,12 @@ def _merged(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
 
 
 def label_keys(node: Node, keys: pl.DataFrame, batch: object) -> pl.DataFrame:
-    """Labels that a `batches_by` function gives the keys that run: `key, label: String`.
+    """Labels that a `batches_by` function gives keys, as `key, label: String`.
+
+    Args:
+        node: The node.
+        keys: Its `schemas.KEYS` with `dim:` columns.
+        batch: Its `batches_by`.
 
     Raises:
         DefinitionError: The function raised, or returned something else than a string or an integer.

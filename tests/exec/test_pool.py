@@ -73,6 +73,18 @@ def test_one_work_needs_one_worker_and_later_ones_take_it_again(tmp_path: Path, 
     assert workers() == before
 
 
+def test_files_of_the_working_directory_do_not_stand_in_for_pythons(
+    tmp_path: Path, step: Callable, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "selectors.py").write_text("raise RuntimeError('of the project')")
+    monkeypatch.chdir(tmp_path)
+    executor = ProcessExecutor(1, FilePackStore(tmp_path / "artifacts"), load_function, quiet=True)
+    executor.submit(step())
+    [(_, result)] = executor.wait(60)
+    assert succeeded(result) == ["r=a"]
+    executor.shutdown()
+
+
 def test_an_executor_takes_the_workers_that_are_starting(tmp_path: Path, step: Callable):
     starting = Workers(1)
     starting.start()

@@ -67,7 +67,7 @@ class DeltaReader:
     def materialized_many(
         self, nodes: Iterable[str], keys: Mapping[str, pl.Series] | None = None
     ) -> dict[str, pl.DataFrame]:
-        """`materialized` of each node, read together; of the nodes in `keys`, only rows of those keys."""
+        """`materialized` of each node, read together; see `ports.LedgerReader`."""
         wanted = keys or {}
         rows = dict.fromkeys(nodes, empty(LEDGER_TABLES[_ROWS]))
         asked = [node for node in rows if node not in wanted or wanted[node].len()]

@@ -209,8 +209,8 @@ def write_data_file(table: Path, node: str | None, rows: pl.DataFrame, stamp: in
 
     Args:
         table: Directory of the table.
-        node: Value of the partition column, which `rows` must not hold; or `None`.
-        rows: The rows.
+        node: Value of the partition column; `None` of a table without one.
+        rows: Rows of `schemas.LEDGER_TABLES`, without the partition column.
         stamp: Orders the file.
         token: Makes its name unique.
 

@@ -48,7 +48,7 @@ class Content:
     payload: Any = None
 
     def as_table(self) -> pl.DataFrame:
-        """The value as a table.
+        """The value as a table, of its own columns without the dimensions.
 
         Raises:
             Unfit: It is none.

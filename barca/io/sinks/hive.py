@@ -68,7 +68,7 @@ def check_columns(names: Sequence[str], schema: pl.Schema) -> None:
 
 
 def texts(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """Columns as the texts that directories are named by; null stays null.
+    """The named columns, String each, as the texts that directories are named by; null stays null.
 
     Raises:
         Unnameable: As `check_columns`.

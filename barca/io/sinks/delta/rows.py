@@ -75,7 +75,7 @@ class RowWriter:
             self._take(place, part)
 
     def add_to(self, partition: Iterable[str | None], rows: pl.DataFrame) -> None:
-        """Take rows of one partition, without its columns."""
+        """Take rows of one partition, the columns of the table without those it is partitioned by."""
         if rows.height:
             self._take(tuple(partition), rows)
 
