@@ -201,11 +201,7 @@ class Project:
         return compare_newest(node, self._reader(), self._store, selection_of(partition), on)
 
     def head(self, target: Target, rows: int = 10, *, partition: Selection = None) -> Preview:
-        """The first rows of what a node holds now, up to date or not; nothing is run.
-
-        Raises:
-            UsageError: The node, or a result of the selected keys, does not exist.
-        """
+        """The first rows of what a node holds now, up to date or not; nothing is run."""
         from barca.project.preview import preview
 
         return preview(self._current(), self._one(target, "head"), rows, selection_of(partition))
