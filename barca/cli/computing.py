@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
 
 from barca.cli import options as opt
 from barca.cli.arguments import (
@@ -12,6 +14,7 @@ from barca.cli.arguments import (
     parse_batch,
     parse_partition,
     pick,
+    seconds,
     several_of,
     split_positionals,
 )
@@ -90,8 +93,24 @@ def get(
     output: opt.Output = None,
     fields: opt.Fields = None,
     executor: opt.ExecutorName = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Compute again whenever a file of the project changes.")
+    ] = False,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            "--every",
+            metavar="SECONDS",
+            help="With --watch: ask the sensors again so often, and compute what their answers change.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> int:
     """Compute what is stale of the targets and give their results."""
+    if every and not watch:
+        raise UsageError("--every goes with --watch", remediation="write --watch --every 60")
+    if watch and dry_run:
+        raise UsageError("a dry run is not watched", remediation="leave out --watch or --dry-run")
     targets, paths = split_positionals(words or ())
     request = Request(
         targets=targets,
@@ -103,6 +122,8 @@ def get(
         executor=executor and one_of("--executor", executor, opt.EXECUTORS),
         env=env,
     )
+    if watch:
+        return _watch(request, seconds("--every", every) if every else None)
     return _dry_run(request) if dry_run else _compute("get", request)
 
 
@@ -194,12 +215,26 @@ def _dry_run(request: Request) -> int:
     return 0
 
 
-def _compute(verb: Literal["get", "run"], request: Request) -> int:
+def _watch(request: Request, every: float | None) -> int:
+    from barca.cli.watching import watch
+
+    later = replace(
+        request, computing={**request.computing, "refresh": None, "refresh_all": False, "cascade": True}
+    )
+    return watch(
+        lambda first, quiet: _compute("get", request if first else later, quiet=quiet), request.mode, every
+    )
+
+
+def _compute(verb: Literal["get", "run"], request: Request, *, quiet: bool = False) -> int:
+    """Run and show; `quiet` shows nothing where nothing ran but what always does."""
     with listening() as listener, workers_starting(request.executor) as executor:
         project = open_project(request.files, env=request.env, listener=listener)
         result = _result(verb, project, request, executor)
         document = result.to_dict()
         _warn(document, listener)
+    if quiet and result.status == "success" and not any(map(_is_news, document["steps"])):
+        return 0
     _emit_result(request, document, result, project.root)
     note_selection(document)
     note_unlisted(document)
@@ -208,6 +243,11 @@ def _compute(verb: Literal["get", "run"], request: Request) -> int:
     if result.status == "success":
         return 0
     return report(result.error or _failure(document), request.mode)
+
+
+def _is_news(step: Mapping[str, Any]) -> bool:
+    """Whether a step ran for another reason than that it always does."""
+    return step["status"] in {"ran", "partial"} and step["reason"] not in {"sensor", "always"}
 
 
 def _result(verb: str, project: Project, request: Request, executor: str | Workers | None) -> Result:

@@ -11,6 +11,7 @@ import json
 import math
 import os
 import sys
+import weakref
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from barca import __version__
@@ -105,8 +106,17 @@ def _unwritable(error: OSError) -> StoreError:
     )
 
 
+_gone: weakref.WeakSet[TextIO] = weakref.WeakSet()
+
+
+def is_gone(stream: TextIO) -> bool:
+    """Whether something could not be written to a stream, because its reader has gone away."""
+    return stream in _gone
+
+
 def _silence(stream: TextIO) -> None:
     """Send what is still to be written to nowhere, so that the interpreter's last flush is quiet too."""
+    _gone.add(stream)
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from barca.config import FILE_NAME
 from barca.errors import UsageError
 
 if TYPE_CHECKING:
@@ -79,6 +81,20 @@ def _project_files(folder: Path) -> Iterator[Path]:
         for name in sorted(names):
             if name.endswith(".py") and imports_barca(here / name):
                 yield here / name
+
+
+def stamps(root: Path) -> dict[str, tuple[int, int]]:
+    """Time and size of every Python file of a project, and of its settings, by path; cheap enough to poll."""
+    found: dict[str, tuple[int, int]] = {}
+    for parent, folders, names in os.walk(root):
+        here = Path(parent)
+        folders[:] = [name for name in folders if not _skipped(here / name)]
+        for name in names:
+            if name.endswith(".py") or name == FILE_NAME:
+                with suppress(OSError):  # gone since
+                    status = (here / name).stat()
+                    found[str(here / name)] = status.st_mtime_ns, status.st_size
+    return found
 
 
 def _skipped(folder: Path) -> bool:
