@@ -204,7 +204,8 @@ class Publications:
             except Gone:
                 if not whole:
                     raise
-                outdated, departed = fragments, self._held(target).join(fragments, on=KEY, how="anti")
+                outdated, held = fragments, self._held(target)
+                departed = held.join(fragments, on=KEY, how="anti", maintain_order="left")
                 notes = self._publish_delta(target, plan, outdated, departed, whole=True)
                 self._note(f"sink {target.path}: the table was gone, and is written again with every key")
         except Exception as error:
@@ -213,7 +214,7 @@ class Publications:
         self._warn([f"sink {target.path}: {note}" for note in notes])
         self.record(target.node, outdated.select(pl.lit(target.path).alias(SINK), KEY, RUN_HASH))
         self._record_departed(target, departed)
-        again = outdated.join(plan.calls.select(KEY), on=KEY, how="anti").height
+        again = outdated.join(plan.calls.select(KEY), on=KEY, how="anti", maintain_order="left").height
         self._tell_republished(target, again, partitioned=plan.node.partitioned)
         return {}
 
@@ -222,7 +223,7 @@ class Publications:
     ) -> Sequence[str]:
         held = self._present(target)
         leaving = pl.concat([outdated.select(KEY), departed.select(KEY)])
-        stays = held.join(leaving, on=KEY, how="anti")
+        stays = held.join(leaving, on=KEY, how="anti", maintain_order="left")
         dims = plan.decision.select(KEY, *dimensions(target.dimensions))
         change = Change(
             fragments=outdated.join(dims, on=KEY, how="inner", maintain_order="left"),

@@ -293,7 +293,8 @@ class NodeQueue:
         lost = self.plan.decision.filter(pl.col(KEY).is_in(list(keys))).select(KEY)
         self._fragments = [self.fragments().join(lost, on=KEY, how="anti", maintain_order="left")]
         self.failed = pl.concat([self.failed, lost])
-        self.succeeded -= lost.join(self.plan.calls, on=KEY, how="semi").height if self.succeeded else 0
+        if self.succeeded:
+            self.succeeded -= lost.join(self.plan.calls, on=KEY, how="semi", maintain_order="left").height
 
     def fail(self, keys: pl.DataFrame) -> None:
         """Note keys (`key: String`) that will not be tried again."""

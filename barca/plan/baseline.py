@@ -142,6 +142,6 @@ def changed_keys(before: pl.DataFrame, now: pl.DataFrame, also: Sequence[str]) -
         same = new.get_column(VALUE).eq_missing(old.get_column(VALUE))
         moved = new.filter(~same).select(KEY)
     else:
-        moved = new.join(old, on=columns, how="anti", nulls_equal=True).select(KEY)
+        moved = new.join(old, on=columns, how="anti", nulls_equal=True, maintain_order="left").select(KEY)
     wanted = pl.concat([moved, pl.DataFrame({KEY: list(also)}, schema={KEY: pl.String})]).unique()
-    return now.join(wanted, on=KEY, how="semi").sort(ORDINAL)
+    return now.join(wanted, on=KEY, how="semi", maintain_order="left").sort(ORDINAL)

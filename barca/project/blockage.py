@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from barca.graph import short_name
+from barca.lookup import lookup
 from barca.plan.needs import runs
 from barca.schemas import ERROR_MESSAGE, KEY, NODE, RUN_HASH
 
@@ -72,19 +73,20 @@ class Blockage:
         if missing.is_empty():
             nothing = missing.with_columns(pl.lit(None, pl.String).alias(ERROR_MESSAGE))
             return _Held(nothing, missing, "")
-        hashes = missing.join(node_plan.decision.select(KEY, RUN_HASH), on=KEY, how="left")
-        own = self._failures.filter(pl.col(NODE) == node_plan.node.id)
-        failed = hashes.join(own, on=[KEY, RUN_HASH], how="inner").select(KEY, ERROR_MESSAGE)
+        hashes = lookup(missing, node_plan.decision, [RUN_HASH])
+        own = self._failures.filter(pl.col(NODE) == node_plan.node.id).select(KEY, RUN_HASH, ERROR_MESSAGE)
+        failed = hashes.join(own, on=[KEY, RUN_HASH], maintain_order="left").drop(RUN_HASH)
         waits: dict[str, pl.DataFrame] = {}
         for edge in node_plan.node.edges:
             source = self._held.get(edge.source)
             if source is None or source.lost.is_empty():
                 continue
             by_key = edge.mode == "same_key"
-            here = missing.join(source.lost, on=KEY, how="semi") if by_key else missing
+            here = missing.join(source.lost, on=KEY, how="semi", maintain_order="left") if by_key else missing
             if here.height:
                 waits[self._cause(edge.source, by_key=by_key)] = here
-        waiting = pl.concat([missing.clear(), *waits.values()]).unique().join(failed, on=KEY, how="anti")
+        held_up = pl.concat([missing.clear(), *waits.values()]).unique()
+        waiting = held_up.join(failed, on=KEY, how="anti", maintain_order="left")
         return _Held(failed.sort(KEY), waiting, " and ".join(waits))
 
     def _cause(self, source: NodeId, *, by_key: bool) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from barca.lookup import lookup
 from barca.partitions import display_text
 from barca.plan.decide import newest
 from barca.plan.explain import changes
@@ -134,11 +135,9 @@ class Explanation:
             .select(KEY, STATE, REASON, RUN_HASH)
         )
         failed = self.blockage.failed(self.target)
-        told = (
-            shown.join(failed, on=KEY, how="left")
-            .join(changes(plan, self.target, shown.get_column(KEY)), on=KEY, how="left")
-            .join(last, on=KEY, how="left", maintain_order="left")
-        )
+        told = lookup(shown, failed, [ERROR_MESSAGE])
+        told = lookup(told, changes(plan, self.target, shown.get_column(KEY)), [CHANGED])
+        told = lookup(told, last, [_LAST_RUN, _LAST_AT])
         return [
             {
                 "key": display_text(row[KEY]) or None,

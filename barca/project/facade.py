@@ -207,10 +207,7 @@ class Project:
         return preview(self._current(), self._one(target, "head"), rows, selection_of(partition))
 
     def sql(self, query: str, params: Mapping[str, Any] | None = None) -> pl.LazyFrame:
-        """A query over what nodes hold now, each a view of its name; see `barca.sql`.
-
-        The columns are those of the query.
-        """
+        """A query, with its own columns, over what nodes hold now; see `barca.sql`."""
         from barca.project.queries import run_query
 
         return run_query(self._current(), query, params or {})

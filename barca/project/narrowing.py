@@ -209,7 +209,9 @@ class Narrowing:
         decision = ended.plan.decision
         keys = decision.height + ended.plan.unchanged
         complete = ended.fragments.height == decision.height
-        lacking = decision.clear() if complete else decision.join(ended.fragments, on=KEY, how="anti")
+        lacking = decision.clear()
+        if not complete:
+            lacking = decision.join(ended.fragments, on=KEY, how="anti", maintain_order="left")
         if keys <= FEW_KEYS or lacking.height > MANY_UNFINISHED:
             return None
         before = self.baselines[node.id] if node.id in plan.inputs.unchanged else None

@@ -127,7 +127,8 @@ class Result:
         decision = self._whole(self._report.plan).nodes[node_id].decision
         stored = decision.select(list(FRAGMENTS)).drop_nulls(PATH)
         looked_at = report.plan.decision.select(KEY)
-        return _held(decision, pl.concat([stored.join(looked_at, on=KEY, how="anti"), report.fragments]))
+        others = stored.join(looked_at, on=KEY, how="anti", maintain_order="left")
+        return _held(decision, pl.concat([others, report.fragments]))
 
     def _count(self, node_id: NodeId) -> int:
         """Keys of a node that have a result."""
@@ -206,7 +207,7 @@ class Result:
         if total <= LISTED_KEYS or self._is_selected(node_id):
             return _displayed(self._shown(node_id, self.held(node_id), output))
         computed = node_report.plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
-        fresh = node_report.fragments.join(computed.select(KEY), on=KEY, how="semi")
+        fresh = node_report.fragments.join(computed.select(KEY), on=KEY, how="semi", maintain_order="left")
         shown = _held(node_report.plan.decision, fresh.bottom_k(LISTED_KEYS, by=KEY))
         return {
             "_barca_partitions": {
@@ -245,7 +246,7 @@ def names_of(targets: Sequence[NodeId]) -> dict[NodeId, str]:
 
 def _held(decision: pl.DataFrame, fragments: pl.DataFrame) -> pl.DataFrame:
     keys = decision.select(KEY, *(name for name in decision.columns if name.startswith("dim:")))
-    return keys.join(fragments, on=KEY, how="inner").sort(KEY)
+    return keys.join(fragments, on=KEY, how="inner", maintain_order="left").sort(KEY)
 
 
 def _displayed(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -377,7 +378,7 @@ def why_counts(node_plan: NodePlan, changed: pl.DataFrame) -> dict[str, Any]:
         changed: Frame of `schemas.CHANGES` of its keys that run.
     """
     preview = pl.Series(KEY, summarise(node_plan).preview, dtype=pl.String)
-    shown = changed.join(preview.to_frame(), on=KEY, how="semi").sort(KEY)
+    shown = changed.join(preview.to_frame(), on=KEY, how="semi", maintain_order="left").sort(KEY)
     return {
         "changed": {display_text(key): list(names) for key, names in shown.iter_rows()},
         "reasons": [

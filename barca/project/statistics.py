@@ -57,12 +57,14 @@ def _most(rows: pl.DataFrame) -> int | None:
     good = pl.col(STATUS) == "success"
     halves = placed.group_by(RUN_ID, pl.col(PARENT).alias(CALL)).agg(good.all().alias("halves"))
     out = placed.filter((pl.col(STATUS) == EXHAUSTED) & (pl.col(_KEYS) > 1))
-    out = out.join(halves, on=[RUN_ID, CALL], how="left").filter(pl.col("halves").fill_null(value=True))
+    out = out.join(halves, on=[RUN_ID, CALL], how="left", maintain_order="left").filter(
+        pl.col("halves").fill_null(value=True)
+    )
     refuting = placed.filter(good).select(pl.col("place").alias("later"), pl.col(_KEYS).alias("as_many"))
     refuted = out.join_where(
         refuting, pl.col("later") > pl.col("place"), pl.col("as_many") >= pl.col(_KEYS)
     ).select("place")
-    smallest = out.join(refuted, on="place", how="anti").get_column(_KEYS).min()
+    smallest = out.join(refuted, on="place", how="anti", maintain_order="left").get_column(_KEYS).min()
     return max(1, smallest // 2) if isinstance(smallest, int) else None
 
 

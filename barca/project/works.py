@@ -113,9 +113,9 @@ class WorkMaker:
                     source = self._whole().nodes[edge.source]
                     fragments = source.decision.select(list(FRAGMENTS)).drop_nulls(PATH)
                 columns = source.decision.select(KEY, *dimensions(names))
-                self._collected[place] = columns.join(without_hashes(fragments), on=KEY, how="inner").sort(
-                    KEY
-                )
+                self._collected[place] = columns.join(
+                    without_hashes(fragments), on=KEY, how="inner", maintain_order="left"
+                ).sort(KEY)
             collected = self._collected[place]
             template = self._template(source) if collected.is_empty() else None
             return InputBinding(edge.parameter, edge.source, "collect", collected, names, template)

@@ -231,7 +231,7 @@ def _standing(node_plan: NodePlan, old: pl.DataFrame, new: pl.DataFrame) -> pl.D
 
     What a sensor returned before is not what it returns now.
     """
-    lost = node_plan.calls.select(KEY).join(new.select(KEY), on=KEY, how="anti")
+    lost = node_plan.calls.select(KEY).join(new.select(KEY), on=KEY, how="anti", maintain_order="left")
     return old.join(lost, on=KEY, how="anti", maintain_order="left") if lost.height else old
 
 

@@ -127,6 +127,26 @@ def test_one_changed_cell_changes_the_digest(frame: pl.DataFrame, data: st.DataO
     assert digest(changed) != digest(frame)
 
 
+ALIKE = st.lists(
+    st.tuples(
+        st.sampled_from([None, "", "1", "1:", "~"]),
+        st.sampled_from([None, [], [None], ["1"], ["1", ""], ["", "1"]]),
+        st.sampled_from([None, 0.0, -0.0, float("nan"), 1.0]),
+    ),
+    max_size=3,
+)
+"""Rows of cells that are easily taken for one another."""
+
+
+@given(ALIKE, ALIKE | st.none(), st.data())
+def test_digests_are_equal_exactly_where_the_rows_are(one: list, other: list | None, data: st.DataObject):
+    other = data.draw(st.permutations(one)) if other is None else other
+    schema = {"a": pl.String, "b": pl.List(pl.String), "c": pl.Float64}
+    digests = {digest(pl.DataFrame(rows, schema, orient="row")) for rows in (one, other)}
+    contents = [sorted(repr((a, b, c)).replace("-0.0", "0.0") for a, b, c in rows) for rows in (one, other)]
+    assert (len(digests) == 1) == (contents[0] == contents[1])
+
+
 @given(FRAMES)
 def test_canonical_rows_are_the_same_rows(frame: pl.DataFrame):
     assert_frame_equal(canonical(frame), frame, check_row_order=False)

@@ -222,7 +222,7 @@ class _Attempt:
         hit = (
             self._table.scan([file.path for file in candidates], _FILE)
             .select(_FILE, *self._dimensions)
-            .join(keys.lazy(), on=list(self._dimensions), how="semi")
+            .join(keys.lazy(), on=list(self._dimensions), how="semi", maintain_order="left")
             .select(pl.col(_FILE).unique())
             .collect(engine="streaming")
             .to_series()
