@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -436,6 +437,121 @@ def test_missing_values_only_take_the_type_that_the_table_has(drifting):
     drift(drifting, "pl.Series([None])")
     drifting.ran()
     assert rows(drifting, "table") == [("a", 1), ("b", None)]
+
+
+MEETING = {
+    "structs": (
+        "pl.Series([{'x': 1}], dtype=pl.Struct({'x': pl.Int8}))",
+        "pl.Series([{'y': 'n', 'x': 2**40}], dtype=pl.Struct({'y': pl.String, 'x': pl.Int64}))",
+        pl.Struct({"x": pl.Int64, "y": pl.String}),
+        [{"x": 1, "y": None}, {"x": 2**40, "y": "n"}],
+    ),
+    "a struct that lacks a field": (
+        "pl.Series([{'x': 1, 'y': 'n'}])",
+        "pl.Series([{'y': 'm'}])",
+        pl.Struct({"x": pl.Int64, "y": pl.String}),
+        [{"x": 1, "y": "n"}, {"x": None, "y": "m"}],
+    ),
+    "missing structs": (
+        "pl.Series([None], dtype=pl.Struct({'x': pl.Int8}))",
+        "pl.Series([{'y': 'n', 'x': 2}])",
+        pl.Struct({"x": pl.Int64, "y": pl.String}),
+        [None, {"x": 2, "y": "n"}],
+    ),
+    "structs in lists": (
+        "pl.Series([[{'x': 1}, None]])",
+        "pl.Series([[{'x': 2, 'y': 3}], []])",
+        pl.List(pl.Struct({"x": pl.Int64, "y": pl.Int64})),
+        [[], [{"x": 1, "y": None}, None], [{"x": 2, "y": 3}]],
+    ),
+    "lists": (
+        "pl.Series([[1]], dtype=pl.List(pl.Int8))",
+        "pl.Series([[2**40]])",
+        pl.List(pl.Int64),
+        [[1], [2**40]],
+    ),
+    "empty lists": ("pl.Series([[1]])", "pl.Series([[]])", pl.List(pl.Int64), [[], [1]]),
+    "lists of missing values": (
+        "pl.Series([[1]])",
+        "pl.Series([[None, None]])",
+        pl.List(pl.Int64),
+        [[1], [None, None]],
+    ),
+    "missing values in structs": (
+        "pl.Series([{'x': 1, 'y': [1.5]}])",
+        "pl.Series([{'x': None, 'y': []}])",
+        pl.Struct({"x": pl.Int64, "y": pl.List(pl.Float64)}),
+        [{"x": 1, "y": [1.5]}, {"x": None, "y": []}],
+    ),
+    "decimals": (
+        "pl.Series([1], dtype=pl.Decimal(10, 2))",
+        "pl.Series([2], dtype=pl.Decimal(8, 4))",
+        pl.Decimal(12, 4),
+        [Decimal(1), Decimal(2)],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MEETING)
+def test_nested_and_missing_values_meet_in_one_type(project, case):
+    old, new, dtype, expected = MEETING[case]
+    project.write("pipeline.py", DRIFT)
+    set_versions(project, a=old, b=old)
+    project.ran()
+    set_versions(project, a=old, b=new)
+    project.ran()
+    found = pl.read_delta(str(project.root / "table"))["c"]
+    assert found.dtype == dtype
+    assert sorted(found.to_list(), key=str) == sorted(expected, key=str)
+    delta_rs = pl.from_arrow(table(project, "table").to_pyarrow_table())["c"]
+    assert sorted(delta_rs.to_list(), key=str) == sorted(expected, key=str)
+    set_versions(project, a=new, b=old)
+    project.ran()
+    assert pl.read_delta(str(project.root / "table"))["c"].dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("pl.Series([{'x': 1}])", "pl.Series([{'x': 1.5}])", "column `c` is Struct"),
+        (
+            "pl.Series([[1]])",
+            "pl.Series([[1.5]])",
+            "column `c` is List(Float64), and List(Int64) in the table",
+        ),
+        ("pl.Series([[1]])", "pl.Series([1])", "column `c` is Int64, and List(Int64) in the table"),
+        ("pl.Series([{'x': 1}])", "pl.Series([{'X': 1}])", "the fields `x` and `X` are one to Delta"),
+        (
+            "pl.Series([{'x': 1}])",
+            "pl.Series([{'n': None}])",
+            "column `c`, `c.n` of it, is Null: it holds missing values",
+        ),
+        (
+            "pl.Series([1], dtype=pl.Decimal(38, 0))",
+            "pl.Series([1], dtype=pl.Decimal(38, 2))",
+            "column `c` is Decimal(precision=38, scale=2), and Decimal(precision=38, scale=0) in the table",
+        ),
+    ],
+)
+def test_what_meets_in_no_type_is_refused(project, old, new, why):
+    project.write("pipeline.py", DRIFT)
+    set_versions(project, a=old, b=old)
+    project.ran()
+    before = rows(project, "table")
+    set_versions(project, a=old, b=new)
+    assert why in error(project)
+    assert rows(project, "table") == before
+    assert table(project, "table").version() == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "where"), [("[[]]", "c[]"), ("[{'x': None}]", "c.x"), ("[[{'x': []}]]", "c[].x[]")]
+)
+def test_a_table_takes_no_column_without_a_type(project, value, where):
+    whole(project, f"pl.DataFrame({{'c': {value}}})")
+    assert f"column `c`, `{where}` of it, is Null: it holds missing values only, and so no type" in error(
+        project
+    )
 
 
 def test_an_edit_that_changes_every_key_may_change_types(drifting):

@@ -12,7 +12,7 @@ import polars as pl
 from barca.io.dtypes import element_type, struct_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _SAME: Final[dict[str, pl.DataType]] = {
     "string": pl.String(),
@@ -72,13 +72,10 @@ def convert(schema: Mapping[str, pl.DataType], known: Mapping[str, pl.DataType])
     Raises:
         Lossy: A column cannot be written without loss.
     """
-    folded: dict[str, str] = {}
-    for name in schema:
-        if folded.setdefault(name.lower(), name) != name:
-            raise Lossy(f"columns `{folded[name.lower()]}` and `{name}` are one to Delta, which ignores case")
+    _refuse_alike(schema, "columns")
     conversion = Conversion()
     for name, dtype in schema.items():
-        own = known.get(name, dtype) if isinstance(dtype, pl.Null) else dtype
+        own = _typed(dtype, known.get(name))
         target = _target(name, own)
         conversion.schema[name] = target
         column = pl.col(name)
@@ -89,6 +86,27 @@ def convert(schema: Mapping[str, pl.DataType], known: Mapping[str, pl.DataType])
             conversion.notes.append(f"column `{name}`: {_short(own)} is written as {_short(target)}")
         _add_check(conversion, name, own)
     return conversion
+
+
+def _refuse_alike(names: Iterable[str], what: str) -> None:
+    folded: dict[str, str] = {}
+    for name in names:
+        if folded.setdefault(name.lower(), name) != name:
+            raise Lossy(f"{what} `{folded[name.lower()]}` and `{name}` are one to Delta, which ignores case")
+
+
+def _typed(dtype: pl.DataType, known: pl.DataType | None) -> pl.DataType:
+    """The type, its parts that hold missing values only taking the types that a table has for them."""
+    if known is None:
+        return dtype
+    if isinstance(dtype, pl.Null):
+        return known
+    if isinstance(dtype, pl.List) and isinstance(known, pl.List):
+        return pl.List(_typed(element_type(dtype), element_type(known)))
+    if isinstance(dtype, pl.Struct) and isinstance(known, pl.Struct):
+        fields = dict(struct_fields(known))
+        return pl.Struct({name: _typed(inner, fields.get(name)) for name, inner in struct_fields(dtype)})
+    return dtype
 
 
 def _add_check(conversion: Conversion, name: str, dtype: pl.DataType) -> None:
@@ -103,25 +121,28 @@ def _add_check(conversion: Conversion, name: str, dtype: pl.DataType) -> None:
         conversion.checks[name] = bad, "holds nanoseconds, and Delta has microseconds"
 
 
-def _target(name: str, dtype: pl.DataType, *, nested: bool = False) -> pl.DataType:
+def _target(name: str, dtype: pl.DataType, where: str = "") -> pl.DataType:
     if dtype in _SAME.values() or (isinstance(dtype, pl.Decimal) and dtype.precision <= _MOST_DIGITS):
         return dtype
     if dtype in _WIDENED:
         return _WIDENED[dtype]
     if isinstance(dtype, pl.Categorical | pl.Enum):
         return pl.String()
-    if isinstance(dtype, pl.Datetime) and not (nested and (dtype.time_unit == "ns" or dtype.time_zone)):
+    if isinstance(dtype, pl.Datetime) and not (where and (dtype.time_unit == "ns" or dtype.time_zone)):
         return pl.Datetime("us", "UTC" if dtype.time_zone else None)
     if isinstance(dtype, pl.List | pl.Array):
-        return pl.List(_target(name, element_type(dtype), nested=True))
+        return pl.List(_target(name, element_type(dtype), f"{where}[]"))
     if isinstance(dtype, pl.Struct):
-        return pl.Struct({own: _target(name, inner, nested=True) for own, inner in struct_fields(dtype)})
+        fields = struct_fields(dtype)
+        _refuse_alike((own for own, _ in fields), f"in `{name}` the fields")
+        return pl.Struct({own: _target(name, inner, f"{where}.{own}") for own, inner in fields})
     why = (
         "it holds missing values only, and so no type"
         if isinstance(dtype, pl.Null)
         else "Delta has no such type"
     )
-    raise Lossy(f"column `{name}` is {_short(dtype)}: {why}; cast it, or leave it out")
+    place = f", `{name}{where}` of it," if where else ""
+    raise Lossy(f"column `{name}`{place} is {_short(dtype)}: {why}; cast it, or leave it out")
 
 
 def _short(dtype: pl.DataType) -> str:
@@ -134,7 +155,8 @@ def _short(dtype: pl.DataType) -> str:
 def widened(there: Mapping[str, pl.DataType], new: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
     """The schema that holds both the rows of a table and new ones.
 
-    Integers meet in the wider integer, floats in the wider float, and columns that one side lacks are null
+    Integers meet in the wider integer, floats in the wider float, decimals in one that holds the digits of
+    both, lists and structs by what they hold. Columns, and fields of structs, that one side lacks are null
     there. Nothing else is widened.
 
     Raises:
@@ -150,6 +172,7 @@ def widened(there: Mapping[str, pl.DataType], new: Mapping[str, pl.DataType]) ->
                 "at once"
             )
         schema[name] = wider
+    _refuse_alike(schema, "columns")
     return schema
 
 
@@ -159,9 +182,26 @@ def _wider(old: pl.DataType, new: pl.DataType) -> pl.DataType | None:
     for family in (_SIGNED, _FLOATS):
         if old in family and new in family:
             return max(old, new, key=family.index)
+    if isinstance(old, pl.Decimal) and isinstance(new, pl.Decimal):
+        scale = max(old.scale, new.scale)
+        digits = max(old.precision - old.scale, new.precision - new.scale) + scale
+        return pl.Decimal(digits, scale) if digits <= _MOST_DIGITS else None
+    return _wider_nested(old, new)
+
+
+def _wider_nested(old: pl.DataType, new: pl.DataType) -> pl.DataType | None:
     if isinstance(old, pl.List) and isinstance(new, pl.List):
         inner = _wider(element_type(old), element_type(new))
         return None if inner is None else pl.List(inner)
+    if isinstance(old, pl.Struct) and isinstance(new, pl.Struct):
+        fields = dict(struct_fields(old))
+        for name, dtype in struct_fields(new):
+            wider = _wider(fields.get(name, dtype), dtype)
+            if wider is None:
+                return None
+            fields[name] = wider
+        _refuse_alike(fields, "the fields")
+        return pl.Struct(fields)
     return None
 
 
