@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from barca.io.dtypes import element_type, holds, map_entry, storage_type, struct_fields
+from barca.io.columns import exact, exactly, fields_of
+from barca.io.dtypes import element_type, holds, map_entry, storage_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +43,7 @@ def arrange(rows: pl.DataFrame, owner: pl.Series) -> tuple[pl.DataFrame, pl.Seri
     by = free_name("owner", names)
     frame = rows.with_columns(owner.alias(by)).with_columns(
         [
-            _normal(pl.col(name), dtype).alias(name)
+            _normal(exact(name), dtype).alias(name)
             for name, dtype in rows.schema.items()
             if _holds_float(dtype)
         ]
@@ -51,8 +52,8 @@ def arrange(rows: pl.DataFrame, owner: pl.Series) -> tuple[pl.DataFrame, pl.Seri
     if not ordered:
         frame = frame.sort(by, maintain_order=True)
     if names and not _strictly_rising(frame.get_column(by)):
-        frame = frame.sort([by, *names])
-    return frame.select(names) if names else pl.DataFrame(height=rows.height), frame.get_column(by)
+        frame = frame.sort(exactly([by, *names]))
+    return frame.select(exactly(names)) if names else pl.DataFrame(height=rows.height), frame.get_column(by)
 
 
 def _strictly_rising(owner: pl.Series) -> bool:
@@ -71,9 +72,9 @@ def _normal(value: pl.Expr, dtype: pl.DataType) -> pl.Expr:
         inner = _normal(pl.element(), element_type(dtype))
         return value.list.eval(inner) if isinstance(dtype, pl.List) else value.arr.eval(inner)
     if isinstance(dtype, pl.Struct):
-        fields = [(name, inner) for name, inner in struct_fields(dtype) if _holds_float(inner)]
+        fields = fields_of(value, dtype).items()
         return value.struct.with_fields(
-            [_normal(value.struct.field(name), inner).alias(name) for name, inner in fields]
+            [_normal(part, inner).alias(name) for name, (part, inner) in fields if _holds_float(inner)]
         )
     if isinstance(dtype, pl.Map):
         return value.map.entries().list.eval(_normal(pl.element(), map_entry(dtype))).list.to_map()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from barca.errors import UsageError, did_you_mean
+from barca.io.columns import exact, exactly
 from barca.io.records import NotATable, records_of, records_table
 
 if TYPE_CHECKING:
@@ -90,30 +91,32 @@ def compare(older: pl.DataFrame, newer: pl.DataFrame, on: Sequence[str] = ()) ->
     columns = {name: "added" for name in newer.columns if name not in common}
     columns |= {name: "removed" for name in older.columns if name not in common}
     identity = _given(older, newer, on, common) if on else _found(older, newer, common)
-    older, newer = _aligned(older.select(common), newer.select(common))
+    older, newer = _aligned(older.select(exactly(common)), newer.select(exactly(common)))
     if not identity:
         return _by_whole_rows(older, newer, columns)
-    added = newer.join(older, on=identity, how="anti", nulls_equal=True, maintain_order="left")
-    removed = older.join(newer, on=identity, how="anti", nulls_equal=True, maintain_order="left")
+    added = newer.join(older, on=exactly(identity), how="anti", nulls_equal=True, maintain_order="left")
+    removed = older.join(newer, on=exactly(identity), how="anti", nulls_equal=True, maintain_order="left")
     both = newer.join(
-        older, on=identity, how="inner", nulls_equal=True, suffix=f" {BEFORE}", maintain_order="left"
+        older, on=exactly(identity), how="inner", nulls_equal=True, suffix=f" {BEFORE}", maintain_order="left"
     )
     rest = [name for name in common if name not in identity]
-    differs = {name: pl.col(name).ne_missing(pl.col(f"{name} {BEFORE}")) for name in rest}
+    differs = {name: exact(name).ne_missing(pl.col(f"{name} {BEFORE}")) for name in rest}
     changed = both.filter(pl.any_horizontal(*differs.values())) if rest else both.clear()
     cells = [
         pl.when(differs[name]).then(
-            pl.struct(pl.col(f"{name} {BEFORE}").alias(BEFORE), pl.col(name).alias(AFTER))
+            pl.struct(pl.col(f"{name} {BEFORE}").alias(BEFORE), exact(name).alias(AFTER))
         )
         for name in rest
     ]
-    shown = changed.select(*identity, *(cell.alias(name) for cell, name in zip(cells, rest, strict=True)))
+    shown = changed.select(
+        *exactly(identity), *(cell.alias(name) for cell, name in zip(cells, rest, strict=True))
+    )
     kept = [name for name in rest if shown.get_column(name).null_count() < shown.height]
     return Difference(
         tuple(identity),
         added,
         removed,
-        shown.select(*identity, *kept),
+        shown.select(*exactly(identity), *exactly(kept)),
         both.height - changed.height,
         columns,
     )
@@ -151,7 +154,7 @@ def _found(older: pl.DataFrame, newer: pl.DataFrame, common: Sequence[str]) -> l
 
 
 def _tells_apart(frame: pl.DataFrame, names: Sequence[str]) -> bool:
-    return not frame.select(pl.struct(names).is_duplicated().any()).item() if frame.height else True
+    return not frame.select(pl.struct(exactly(names)).is_duplicated().any()).item() if frame.height else True
 
 
 def _aligned(older: pl.DataFrame, newer: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -163,7 +166,7 @@ def _aligned(older: pl.DataFrame, newer: pl.DataFrame) -> tuple[pl.DataFrame, pl
         )
     except pl.exceptions.PolarsError:
         mixed = [name for name in newer.columns if newer.schema[name] != older.schema[name]]
-        as_text = pl.col(mixed).cast(pl.String, strict=False)
+        as_text = [exact(name).cast(pl.String, strict=False) for name in mixed]
         return older.with_columns(as_text), newer.with_columns(as_text)
     first = pl.col(_COUNT) == 0
     return both.filter(first).drop(_COUNT), both.filter(~first).drop(_COUNT)
@@ -173,13 +176,17 @@ def _by_whole_rows(older: pl.DataFrame, newer: pl.DataFrame, columns: dict[str, 
     """Rows as a whole, with repetitions."""
     names = newer.columns
     numbered = [
-        frame.with_columns(pl.int_range(pl.len()).over(names).alias(_COUNT)) if names else frame
+        frame.with_columns(pl.int_range(pl.len()).over(exactly(names)).alias(_COUNT)) if names else frame
         for frame in (older, newer)
     ]
     if not names:
         return Difference((), newer, older, newer, min(older.height, newer.height), columns)
     first, second = numbered
     by = [*names, _COUNT]
-    added = second.join(first, on=by, how="anti", nulls_equal=True, maintain_order="left").drop(_COUNT)
-    removed = first.join(second, on=by, how="anti", nulls_equal=True, maintain_order="left").drop(_COUNT)
+    added = second.join(first, on=exactly(by), how="anti", nulls_equal=True, maintain_order="left").drop(
+        _COUNT
+    )
+    removed = first.join(second, on=exactly(by), how="anti", nulls_equal=True, maintain_order="left").drop(
+        _COUNT
+    )
     return Difference((), added, removed, newer.clear(), newer.height - added.height, columns)

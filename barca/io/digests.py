@@ -36,7 +36,8 @@ import polars as pl
 import xxhash
 
 from barca.hashing import FORMAT_VERSION, hash_fields
-from barca.io.dtypes import dtype_text, element_type, map_entry, storage_type, struct_fields
+from barca.io.columns import exact, fields_of
+from barca.io.dtypes import dtype_text, element_type, map_entry, storage_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -125,7 +126,7 @@ def _row_texts(rows: pl.DataFrame) -> Iterator[bytes]:
 
 
 def _body_text(schema: pl.Schema) -> pl.Expr:
-    cells = chain.from_iterable(_cell(pl.col(name), dtype) for name, dtype in schema.items())
+    cells = chain.from_iterable(_cell(exact(name), dtype) for name, dtype in schema.items())
     return pl.concat_str([*cells, pl.lit("\n")]).alias("text")
 
 
@@ -158,8 +159,7 @@ def _nested(value: pl.Expr, dtype: pl.DataType) -> list[pl.Expr]:
     if isinstance(dtype, pl.BaseExtension):
         return _cell(value.ext.storage(), storage_type(dtype))
     if isinstance(dtype, pl.Struct):
-        fields = [(value.struct.field(name), inner) for name, inner in struct_fields(dtype)]
-        cells = chain.from_iterable(_cell(part, inner) for part, inner in fields)
+        cells = chain.from_iterable(_cell(part, inner) for part, inner in fields_of(value, dtype).values())
         text = pl.concat_str([pl.lit("("), *cells, pl.lit(")")])
         return [pl.when(value.is_not_null()).then(text).otherwise(pl.lit("~"))]
     if isinstance(dtype, pl.Map):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from barca.errors import FragmentError, OutputError
+from barca.io.columns import exact, exactly
 from barca.io.digests import digest_pairs
 from barca.io.footer import verify
 from barca.io.packing import Shelf, write_keyed
@@ -237,7 +238,9 @@ def _table_values(node: NodeId, keys: pl.Series, values: pl.DataFrame) -> pl.Ser
         listed = plain.to_series().to_list() if plain.width == 1 else plain.to_dicts()
         return _value_column(node, keys.to_list(), listed)
     if plain.width > 1:
-        return plain.select(pl.struct(sorted(plain.columns)).struct.json_encode().alias(VALUE)).to_series()
+        return plain.select(
+            pl.struct(exactly(sorted(plain.columns))).struct.json_encode().alias(VALUE)
+        ).to_series()
     text = pl.struct(_ALONE).struct.json_encode()
     alone = plain.to_series().alias(_ALONE).to_frame()
     return alone.select(text.str.strip_prefix(f'{{"{_ALONE}":').str.head(-1).alias(VALUE)).to_series()
@@ -246,10 +249,10 @@ def _table_values(node: NodeId, keys: pl.Series, values: pl.DataFrame) -> pl.Ser
 def _plain_column(name: str, dtype: pl.DataType) -> pl.Expr:
     """A column as JSON can hold it: times as ISO texts, decimals and categories as their text."""
     if isinstance(dtype, pl.Datetime):
-        return pl.col(name).dt.to_string("iso:strict")
+        return exact(name).dt.to_string("iso:strict")
     if dtype.is_temporal():
-        return pl.col(name).dt.to_string("iso")
-    return pl.col(name).cast(pl.String) if isinstance(dtype, (*_TEXTUAL, pl.Decimal)) else pl.col(name)
+        return exact(name).dt.to_string("iso")
+    return exact(name).cast(pl.String) if isinstance(dtype, (*_TEXTUAL, pl.Decimal)) else exact(name)
 
 
 def _is_simple(dtype: pl.DataType) -> bool:

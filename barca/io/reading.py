@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from barca.errors import InputError
+from barca.io.columns import exactly
 from barca.io.footer import verify
 from barca.io.packs import readable
 from barca.partitions import display_text
@@ -50,7 +51,7 @@ class Pack:
     def rows(self, store: PackStore) -> pl.LazyFrame:
         """The user's columns of the row range that the fragments span."""
         begin, end = self.span
-        return store.scan([self.path]).select(self.columns).slice(begin, end - begin)
+        return store.scan([self.path]).select(exactly(self.columns)).slice(begin, end - begin)
 
     @property
     def span(self) -> tuple[int, int]:

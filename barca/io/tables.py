@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from barca.io.columns import exact
 from barca.io.dtypes import holds, struct_fields
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def unstorable(schema: pl.Schema) -> tuple[str, str] | None:
 
 def text_form(name: str, dtype: pl.DataType) -> pl.Expr | None:
     """A column's values as keys write them, or `None` where values of the type are no keys."""
-    column = pl.col(name)
+    column = exact(name)
     if isinstance(dtype, pl.Datetime):
         return column.dt.to_string("%Y-%m-%d %H:%M:%S%.f" + ("%:z" if dtype.time_zone else ""))
     if dtype.is_nested() or isinstance(dtype, pl.Object | pl.BaseExtension | pl.Duration):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from barca.io.columns import exact, fields_of
 from barca.io.dtypes import element_type, map_entry, struct_fields
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def conform(frame: pl.LazyFrame, schema: pl.Schema, target: pl.Schema) -> pl.Laz
     if list(schema.items()) == list(target.items()):
         return frame
     return frame.select(
-        _conformed(pl.col(name), schema[name], dtype).alias(name)
+        _conformed(exact(name), schema[name], dtype).alias(name)
         if name in schema
         else pl.lit(None, dtype=dtype).alias(name)
         for name, dtype in target.items()
@@ -176,9 +177,9 @@ def _conformed(value: pl.Expr, dtype: pl.DataType, target: pl.DataType) -> pl.Ex
     if dtype == target:
         return value
     if isinstance(target, pl.Struct) and isinstance(dtype, pl.Struct):
-        own = dict(struct_fields(dtype))
+        own = fields_of(value, dtype)
         fields = [
-            _conformed(value.struct.field(name), own[name], inner).alias(name)
+            _conformed(*own[name], inner).alias(name)
             if name in own
             else pl.lit(None, dtype=inner).alias(name)
             for name, inner in struct_fields(target)

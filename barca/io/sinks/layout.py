@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from barca.io.canonical import free_name
+from barca.io.columns import without
 from barca.io.sinks.contents import Unfit
 from barca.io.sinks.hive import Unnameable, check_columns, merges_missing, segment, texts
 
@@ -74,7 +75,7 @@ def lay_out(tables: Sequence[pl.DataFrame], dimensions: Sequence[str], by: Seque
     if not by:
         offsets = [0, *pl.Series(heights, dtype=pl.Int64).cum_sum().to_list()]
         parts = [Part(owner, "", offsets[owner], height) for owner, height in enumerate(heights)]
-        return Layout(frame.drop(left_out), parts, {})
+        return Layout(without(frame, left_out), parts, {})
     owner = pl.concat([pl.repeat(number, height, eager=True) for number, height in enumerate(heights)])
     values = texts(frame, by)
     names, failures = _directories(values, owner.alias(_OWNER))
@@ -91,7 +92,7 @@ def lay_out(tables: Sequence[pl.DataFrame], dimensions: Sequence[str], by: Seque
         if number not in failures
     ]
     emptied = [column.name for column in values.get_columns() if (column == "").any()]
-    return Layout(frame.drop(left_out)[ordered.get_column(place)], parts, failures, emptied)
+    return Layout(without(frame, left_out)[ordered.get_column(place)], parts, failures, emptied)
 
 
 def _directories(values: pl.DataFrame, owner: pl.Series) -> tuple[pl.DataFrame, dict[int, Exception]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from barca.io.columns import exactly
 from barca.io.scans import scan_fragments
 from barca.io.sinks.delta.rows import FILE_ROWS, RowWriter
 from barca.io.sinks.delta.table import Outrun, Table
@@ -205,7 +206,7 @@ class _Attempt:
         rows = self._table.scan([file.path]).join(
             self._keys().lazy(), on=list(self._dimensions), how="anti", maintain_order="left"
         )
-        kept = conform(rows.select(list(held)), pl.Schema(held), pl.Schema(wanted))
+        kept = conform(rows.select(exactly(list(held))), pl.Schema(held), pl.Schema(wanted))
         self._writer.add_to([file.partition[name] for name in self._by], kept.collect(engine="in-memory"))
 
     def _touched(self, *, everything: bool) -> list[DataFile]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from barca.io.columns import without
 from barca.io.sinks.delta.table import DataFile
 from barca.io.sinks.hive import Unnameable, segment, texts
 from barca.io.sinks.writing import PARQUET
@@ -68,7 +69,7 @@ class RowWriter:
                 raise Unnameable(f"`{column.name}` holds empty texts, which Delta takes for missing values")
         names = [f"partition:{name}" for name in self._by]
         values.columns = names
-        marked = rows.drop(self._by).hstack(values.get_columns())
+        marked = without(rows, self._by).hstack(values.get_columns())
         for place, part in marked.partition_by(
             names, as_dict=True, include_key=False, maintain_order=True
         ).items():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from barca.io.columns import exact
 from barca.io.dtypes import element_type, struct_fields
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def convert(schema: Mapping[str, pl.DataType], known: Mapping[str, pl.DataType])
         own = _typed(dtype, known.get(name))
         target = _target(name, own)
         conversion.schema[name] = target
-        column = pl.col(name)
+        column = exact(name)
         if isinstance(own, pl.Datetime) and own.time_zone not in {None, "UTC"}:
             column = column.dt.convert_time_zone("UTC")
         conversion.columns.append(column.cast(target).alias(name))
@@ -110,7 +111,7 @@ def _typed(dtype: pl.DataType, known: pl.DataType | None) -> pl.DataType:
 
 
 def _add_check(conversion: Conversion, name: str, dtype: pl.DataType) -> None:
-    column = pl.col(name)
+    column = exact(name)
     if isinstance(dtype, pl.UInt64):
         conversion.checks[name] = (
             (column > _LARGEST).any(),

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
+from barca.io.columns import exactly
 from barca.io.sinks.delta.rows import DATA_FILE, RowWriter
 from barca.io.sinks.delta.table import Outrun, no_panics
 
@@ -74,7 +75,7 @@ def _merge(
     """Put few files in the place of many, the same rows; whether nobody got ahead."""
     names = [name for name in snapshot.schema if name not in by]
     for file in files:
-        rows = table.scan([file.path]).select(names).collect(engine="in-memory")
+        rows = table.scan([file.path]).select(exactly(names)).collect(engine="in-memory")
         writer.add_to([file.partition[name] for name in by], rows)
     writer.finish()
     try:
