@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
     from barca._typing import Kind
     from barca.model import Place
+
+_UNFIT_LEVEL = re.compile(r"[._].*|.*[/\\=%?\x00-\x1f].*", re.DOTALL)
+"""Names that some reader of Hive directories does not find: pyarrow leaves out those that begin with `_`."""
 
 SINK_SERIALIZERS = ("parquet", "csv", "json", "pickle", "ndjson", "ipc")
 DATASET_SERIALIZERS = ("parquet", "csv", "json", "ndjson")
@@ -134,7 +138,8 @@ def check_sinks(definition: Definition[..., Any], here: Place) -> None:
     """Make sure that the sinks of a definition go with each other and with its dimensions.
 
     Raises:
-        DefinitionError: Two have one path, or one is partitioned by a dimension.
+        DefinitionError: Two have one path, or one is partitioned by a dimension, or by what no directory
+            can be named after.
     """
     paths = [uri_of(spec.path) or posixpath.normpath(spec.path) for spec in definition.sinks]
     for spec, path in zip(definition.sinks, paths, strict=True):
@@ -144,6 +149,8 @@ def check_sinks(definition: Definition[..., Any], here: Place) -> None:
             fix = "leave it out: a dataset has a level for each dimension anyway"
         elif paths.count(path) > 1:
             problem, fix = "stands there twice", "give each sink a path of its own"
+        elif unfit := _unfit_level(spec, definition.partitions):
+            problem, fix = unfit
         else:
             continue
         name = definition.name or definition.function.__qualname__
@@ -154,6 +161,22 @@ def check_sinks(definition: Definition[..., Any], here: Place) -> None:
             file=here.file,
             line=here.line,
         )
+
+
+def _unfit_level(spec: SinkSpec, dimensions: Iterable[str]) -> tuple[str, str] | None:
+    """What is wrong with the names of the levels of directories of a sink, and what to do."""
+    by = list(spec.partition_by)
+    levels = [*dimensions, *by] if spec.path.endswith("/") and spec.format is None else by
+    for place, name in enumerate(levels):
+        if _UNFIT_LEVEL.fullmatch(name):
+            return (
+                f"cannot have directories for `{name}`: readers of such directories do not find its values",
+                "rename it: it may not begin with `_` or `.`, nor have `/`, `\\`, `=`, `%`, `?` in it",
+            )
+        other = next((other for other in levels[:place] if other.lower() == name.lower()), None)
+        if other is not None:
+            return f"has the levels `{other}` and `{name}`, which readers take for one", "rename one of them"
+    return None
 
 
 class _Unfit(Exception):
@@ -234,6 +257,13 @@ def _names(what: str) -> Callable[[Any], tuple[str, ...]]:
         return tuple(dict.fromkeys(value))
 
     return check
+
+
+def _columns(value: Any) -> tuple[str, ...]:
+    names = _names("column names")(value)
+    if len(names) < len(value):
+        raise _Unfit("each column once", value)
+    return names
 
 
 def _freshness(value: Any) -> Any:
@@ -322,7 +352,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 
 _SINK_CHECKS: dict[str, Callable[[Any], Any]] = {
     "serializer": _optional(_one_of(*SINK_SERIALIZERS)),
-    "partition_by": _names("column names"),
+    "partition_by": _columns,
     "rows_per_file": _optional(_positive_int),
     "format": _optional(_one_of("delta")),
     "compact_files": _optional(_positive_int),

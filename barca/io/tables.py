@@ -110,6 +110,8 @@ def text_form(name: str, dtype: pl.DataType) -> pl.Expr | None:
     column = exact(name)
     if isinstance(dtype, pl.Datetime):
         return column.dt.to_string("%Y-%m-%d %H:%M:%S%.f" + ("%:z" if dtype.time_zone else ""))
+    if isinstance(dtype, pl.Time):
+        return column.dt.to_string("%H:%M:%S%.f")
     if dtype.is_nested() or isinstance(dtype, pl.Object | pl.BaseExtension | pl.Duration):
         return None
     return column.cast(pl.String, strict=not isinstance(dtype, pl.Binary))

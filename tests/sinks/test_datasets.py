@@ -265,6 +265,99 @@ def test_a_column_that_is_missing_or_nested_is_refused_by_name(project):
     assert "no column is left" in error(project)
 
 
+@pytest.mark.parametrize(
+    ("value", "texts"),
+    [
+        ("pl.Series([2**64 - 1, 0], dtype=pl.UInt64)", ["0", "18446744073709551615"]),
+        (
+            "pl.Series([2**127 - 1, -2**127], dtype=pl.Int128)",
+            ["-170141183460469231731687303715884105728", "170141183460469231731687303715884105727"],
+        ),
+        ("pl.Series(['1.50', '-7.00']).cast(pl.Decimal(10, 2))", ["-7.00", "1.50"]),
+        ("pl.Series([0.1, float('nan'), float('inf'), 1e300])", ["0.1", "1e+300", "NaN", "inf"]),
+        ("pl.Series([b'a', b'b c'])", ["a", "b c"]),
+        ("pl.Series(['b', 'a'], dtype=pl.Categorical)", ["a", "b"]),
+        ("pl.Series([True, False])", ["false", "true"]),
+        ("pl.Series([dt.time(1, 2, 3, 4), dt.time(1, 2, 3)])", ["01:02:03", "01:02:03.000004"]),
+        (
+            "pl.Series([dt.datetime(2026, 1, 1, 0, 0, 0, 5), dt.datetime(2026, 1, 1)])",
+            ["2026-01-01 00:00:00", "2026-01-01 00:00:00.000005"],
+        ),
+        (
+            "pl.Series(['2026-10-25 00:30', '2026-10-25 01:30']).str.to_datetime(time_zone='UTC')"
+            ".dt.convert_time_zone('Europe/Berlin')",
+            ["2026-10-25 02:30:00+01:00", "2026-10-25 02:30:00+02:00"],
+        ),
+    ],
+)
+def test_values_of_every_type_name_directories_of_their_own(project, value, texts):
+    whole(project, ', partition_by=["d"]', f'pl.DataFrame({{"d": {value}}}).with_row_index("v")')
+    project.edit("pipeline.py", "import polars as pl", "import datetime as dt, polars as pl")
+    project.ran()
+    root = project.root / "out"
+    found = read_with_polars(root, d=pl.String)
+    assert sorted(found["d"]) == texts
+    assert found["v"].n_unique() == len(texts)
+    assert read_with_pyarrow(root, "d").sort("v")["d"].to_list() == found.sort("v")["d"].to_list()
+    decoded = read_with_duckdb(root, ", hive_types_autocast = false").sort("v")
+    assert decoded["d"].to_list() == found.sort("v")["d"].to_list()
+
+
+def test_zeros_of_both_signs_are_one_value_as_in_the_store(project):
+    whole(project, ', partition_by=["d"]', 'pl.DataFrame({"d": [0.0, -0.0], "v": [1, 2]})')
+    project.ran()
+    assert files(project.root / "out") == ["_barca_sink.json", "d=0.0/part-0.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ('{"d": [b"\\xff"], "v": [1]}', "`d` holds bytes that are no UTF-8 text"),
+        ('{"d": ["x"], "D": [1]}', "the column `D` and the directories of `d` differ in case only"),
+        ('{"d": [dt.timedelta(1)], "v": [1]}', "no directory can be named after values of `d`"),
+        ('{"d": [[1]], "v": [1]}', "no directory can be named after values of `d`"),
+    ],
+)
+def test_what_paths_cannot_carry_is_refused_before_writing(project, value, why):
+    whole(project, ', partition_by=["d"]', f"pl.DataFrame({value})")
+    project.edit("pipeline.py", "import polars as pl", "import datetime as dt, polars as pl")
+    assert why in error(project)
+    assert files(project.root / "out") == ["_barca_sink.json"]
+
+
+def test_a_column_that_is_like_a_dimension_but_for_its_case_is_refused(project):
+    keyed(project, '["a"]', value='pl.DataFrame({"K": [1], "v": [1]})')
+    assert "the column `K` and the directories of `k` differ in case only" in error(project)
+
+
+@pytest.mark.parametrize("path", ["out/", "out.csv"])
+def test_keys_that_differ_in_case_only_do_not_meet_where_that_is_one_name(project, monkeypatch, path):
+    """A file system that takes both for one is played: it says so, the names are really two."""
+    from barca.io.sinks.local import LocalDepot
+
+    keyed(project, '["a", "A", "b"]', value='pl.DataFrame({"v": [k]})')
+    project.edit("pipeline.py", '"out/"', f'"{path}"')
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalDepot, "_folds_case", True)
+        result = project.get()
+        assert result.status == "failed"
+        assert "differ in case only, and this file system" in result.error.message
+        assert project.get(partition={"k": "a"}).status == "failed"
+        assert project.get(partition={"k": "A"}).status == "success"
+    names = {"out/": ["k=A", "k=b"], "out.csv": ["out_k_A.csv", "out_k_b.csv"]}[path]
+    where = project.root / ("out" if path == "out/" else ".")
+    assert sorted(name for name in os.listdir(where) if "k=" in name or "out_" in name) == names
+    project.ran()  # where they are two, they stand side by side
+
+
+def test_whether_case_counts_is_found_out_on_the_file_system(tmp_path):
+    from barca.io.sinks.local import LocalDepot
+
+    depot = LocalDepot(tmp_path / "out")
+    with depot.staging() as staging:
+        assert depot._folds_case == staging.parent.with_name(staging.parent.name.upper()).exists()
+
+
 # --- names ------------------------------------------------------------------------------------------
 
 ODD = [

@@ -244,6 +244,45 @@ def test_objects_may_have_names_that_only_differ_in_dots():
     asset(sink("s3://b/a.csv")(sink("s3://b/./a.csv")(sink("b/a.csv")(function))))
 
 
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        (["d", "d"], "takes each column once"),
+        (["d", "D"], "has the levels `d` and `D`"),
+        (["K"], "has the levels `k` and `K`"),
+        (["_d"], "cannot have directories for `_d`"),
+        ([".d"], "cannot have directories for `.d`"),
+        (["a/b"], "cannot have directories for `a/b`"),
+        (["a=b"], "cannot have directories for `a=b`"),
+        (["a%20b"], "cannot have directories for `a%20b`"),
+        (["a?"], "cannot have directories for `a?`"),
+        (["a\nb"], "cannot have directories for"),
+        ([""], "takes a list of column names"),
+        ("d", "takes a list of column names"),
+    ],
+)
+def test_columns_that_make_no_directories_are_refused(columns, why):
+    def one(k):
+        return 1
+
+    def declare():
+        return asset(partitions={"k": partitions(["a"])})(sink("out/", partition_by=columns)(one))
+
+    assert why in refused(declare).message
+
+
+def test_dimensions_that_make_no_directories_are_refused_for_datasets_only():
+    def declare(*arguments, **options):
+        def one(_k):
+            return 1
+
+        return asset(partitions={"_k": partitions(["a"])})(sink(*arguments, **options)(one))
+
+    assert "cannot have directories for `_k`" in refused(lambda: declare("out/")).message
+    declare("out.csv")
+    declare("out/", format="delta")
+
+
 def test_a_dimension_is_no_column_to_partition_by():
     def one(k):
         return 1

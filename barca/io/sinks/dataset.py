@@ -108,6 +108,8 @@ class DatasetSink:
         aside = one.directory.with_name(f"old-{one.directory.name}")
         if one.files or not one.name:
             self._warn_of_size(one)
+            if one.name:
+                self._depot.require_distinct(one.name)
             self._depot.install(one.directory, one.name, aside)
         else:  # no rows, and so no directories
             self._depot.remove(one.name, aside)

@@ -43,6 +43,14 @@ class Depot(Protocol):
         """Have prepared files on the disk, where that is where they stay."""
         ...
 
+    def require_distinct(self, name: str) -> None:
+        """Make sure that the name of a key is not taken for that of another one; while staging.
+
+        Raises:
+            Refused: Another name is there that differs in case only, and those are the same there.
+        """
+        ...
+
     def install(self, staged: Path, name: str, aside: Path) -> None:
         """Have a prepared directory stand at a name, in the place of what stood there; hidden files stay.
 

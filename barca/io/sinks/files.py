@@ -76,5 +76,7 @@ class FileSink:
 
     def _install(self, staged_as: tuple[Path, str]) -> None:
         path, name = staged_as
+        if self._target.dimensions:
+            self._depot.require_distinct(name)
         self._depot.install_file(path, name)
         path.unlink(missing_ok=True)

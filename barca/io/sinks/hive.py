@@ -12,12 +12,12 @@ import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+import polars as pl
+
 from barca.io.tables import text_form
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import polars as pl
 
 MISSING: Final = "__HIVE_DEFAULT_PARTITION__"
 
@@ -26,8 +26,6 @@ PART: Final = re.compile(r"part-[0-9]+\.(?:parquet|csv|jsonl|arrow)")
 
 MAX_NAME_BYTES: Final = 255
 """What file systems take as the name of one file."""
-
-_UNFIT_COLUMN = re.compile(r"\..*|.*[/\\=\x00-\x1f].*", re.DOTALL)
 
 
 class Unnameable(ValueError):
@@ -51,18 +49,32 @@ def segment(column: str, value: str | None) -> str:
     return name
 
 
+def check_alike(levels: Sequence[str], columns: Sequence[str]) -> None:
+    """Make sure that no column of the files is called like a level of directories but for its case.
+
+    Raises:
+        Unnameable: One is: DuckDB, like Hive, takes them for one column, and shows one of the two.
+    """
+    folded = {name.lower(): name for name in levels}
+    for name in columns:
+        level = folded.get(name.lower(), name)
+        if level != name:
+            raise Unnameable(
+                f"the column `{name}` and the directories of `{level}` differ in case only, and readers take "
+                "them for one column; rename the column"
+            )
+
+
 def check_columns(names: Sequence[str], schema: pl.Schema) -> None:
     """Make sure that a table has columns that its rows can be told apart by in directory names.
 
     Raises:
-        Unnameable: A column is missing, or its name or values fit no directory name.
+        Unnameable: A column is missing, or its values fit no directory name.
     """
     for name in names:
         if name not in schema:
             known = ", ".join(f"`{column}`" for column in schema.names())
             raise Unnameable(f"partition_by= names `{name}`, which is no column; there are {known or 'none'}")
-        if _UNFIT_COLUMN.fullmatch(name):
-            raise Unnameable(f"no directory can be named after the column `{name}`")
         if text_form(name, schema[name]) is None:
             raise Unnameable(f"no directory can be named after values of `{name}`: they are {schema[name]}")
 
@@ -71,11 +83,15 @@ def texts(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     """The named columns, String each, as the texts that directories are named by; null stays null.
 
     Raises:
-        Unnameable: As `check_columns`.
+        Unnameable: As `check_columns`; or bytes are no text.
     """
     check_columns(names, frame.schema)
     forms = [form for name in names if (form := text_form(name, frame.schema[name])) is not None]
-    return frame.select(forms)
+    try:
+        return frame.select(forms)
+    except pl.exceptions.PolarsError:
+        named = ", ".join(f"`{name}`" for name in names if isinstance(frame.schema[name], pl.Binary))
+        raise Unnameable(f"{named} holds bytes that are no UTF-8 text, and cannot name a directory") from None
 
 
 def merges_missing(values: pl.DataFrame) -> list[str]:

@@ -10,7 +10,7 @@ import polars as pl
 from barca.io.canonical import free_name
 from barca.io.columns import without
 from barca.io.sinks.contents import Unfit
-from barca.io.sinks.hive import Unnameable, check_columns, merges_missing, segment, texts
+from barca.io.sinks.hive import Unnameable, check_alike, check_columns, merges_missing, segment, texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,10 +63,11 @@ def lay_out(tables: Sequence[pl.DataFrame], dimensions: Sequence[str], by: Seque
         by: Columns that have directory levels of their own.
 
     Raises:
-        Unnameable: A column of `by` is missing, or fits no directory names.
+        Unnameable: A column of `by` is missing or fits no directory names, or one is called like a level.
         Unfit: No column would be left for the files.
     """
     check_columns(by, tables[0].schema)
+    check_alike([*dimensions, *by], tables[0].columns)
     left_out = [name for name in (*dimensions, *by) if name in tables[0].columns]
     if len(left_out) == tables[0].width:
         raise Unfit("no column is left for the files: every one of them is a level of directories")

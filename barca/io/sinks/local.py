@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from barca.io.sinks.exchange import put_in_place
 from barca.io.sinks.hive import PART
 from barca.io.sinks.staging import discard, staging, staging_home
 from barca.io.sinks.strangers import entries, is_hidden, keep_hidden
+from barca.io.sinks.targets import Refused
 from barca.io.storage import flush_directory, write_atomically
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class LocalDepot:
         self._home = staging_home(*beside)
         self._inside: set[Path] = set()
         self._touched: set[Path] = set()
+        self._names: dict[Path, dict[str, str]] = {}
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
@@ -65,6 +68,28 @@ class LocalDepot:
     def flush(self, files: Sequence[Path], directory: Path) -> None:
         """Have prepared files on the disk before they get their names."""
         flush_files(files, directory)
+
+    def require_distinct(self, name: str) -> None:
+        """Refuse a name that the file system takes for another one that is there."""
+        if not self._folds_case:
+            return
+        place = self._root
+        for part in name.split("/"):
+            if place not in self._names:
+                there = place.iterdir() if place.is_dir() else ()
+                self._names[place] = {other.name.lower(): other.name for other in there}
+            other = self._names[place].setdefault(part.lower(), part)
+            if other != part:
+                raise Refused(
+                    f"{place / part} and {other}, which is there, differ in case only, and this file system "
+                    "does not tell them apart; rename one of them"
+                )
+            place /= part
+
+    @cached_property
+    def _folds_case(self) -> bool:
+        """Whether the file system takes capitals and small letters for the same; known while staging."""
+        return self._home.with_name(self._home.name.upper()).exists()
 
     def install(self, staged: Path, name: str, aside: Path) -> None:
         """Have a prepared directory stand at a name; what stood there is left in the staging directory."""

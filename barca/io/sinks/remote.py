@@ -91,6 +91,9 @@ class RemoteDepot:
     def flush(self, files: Sequence[Path], directory: Path) -> None:
         """Prepared files do not stay where they are."""
 
+    def require_distinct(self, name: str) -> None:
+        """Object stores tell all names apart."""
+
     def install(self, staged: Path, name: str, aside: Path) -> None:  # noqa: ARG002 - nothing is moved
         """Upload a prepared directory; then delete what stood there and is not replaced."""
         old = self._replaceable(name)
