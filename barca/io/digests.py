@@ -96,7 +96,7 @@ def digest_pairs(pairs: pl.DataFrame) -> str:
     hasher = xxhash.xxh3_128(_head("keyed", columns).encode())
     for column in pairs.get_columns():
         hasher.update(_runs_of_lengths(column).encode())
-        for texts in _slices(column.to_frame(), text=pl.col(column.name)):
+        for texts in _slices(column.to_frame(), text=exact(column.name)):
             hasher.update(texts.str.join("").item().encode())
     return hasher.hexdigest()
 
