@@ -246,6 +246,7 @@ def project_entries() -> str:
     classes = [
         getattr(project, name) for name in ("Project", "Result", "Plan", "Status") if hasattr(project, name)
     ]
+    classes.insert(1, importlib.import_module("barca.project.reading").Reading)
     return "\n\n".join(entries(found.__module__, [found.__name__]) for found in classes)
 
 

@@ -22,7 +22,8 @@ from barca.project.forecast import Forecast
 from barca.project.listing import listing, outline
 from barca.project.opening import Opening, ids_of
 from barca.project.past import history, printed, run_details, runs_table, step_of
-from barca.project.request import as_list, find_targets, only_one, require_tasks, selection_of
+from barca.project.reading import Reading
+from barca.project.request import as_list, find_targets, only_one, only_target, require_tasks, selection_of
 from barca.project.results import Result, names_of
 from barca.project.running import Running, execute
 from barca.project.selection import check_selection, selected_nothing
@@ -42,14 +43,13 @@ if TYPE_CHECKING:
     from barca.ports import Executor, LedgerReader, Listener
     from barca.project.comparison import Comparison
     from barca.project.explanation import Explanation
-    from barca.project.preview import Preview
     from barca.project.request import Options, Selection, Target, Targets
     from barca.project.world import Request, World
 
 STORE = ".barca"
 
 
-class Project:
+class Project(Reading):
     """A project: a directory of Python files with decorated functions, and its store.
 
     Args:
@@ -197,26 +197,8 @@ class Project:
         """
         from barca.project.comparison import compare_newest
 
-        node = self.graph.nodes[self._one(target, "diff")]
+        node = self.graph.nodes[only_target(self.graph, target, "diff")]
         return compare_newest(node, self._reader(), self._store, selection_of(partition), on)
-
-    def head(self, target: Target, rows: int = 10, *, partition: Selection = None) -> Preview:
-        """The first rows of what a node holds now, up to date or not; nothing is run."""
-        from barca.project.preview import preview
-
-        return preview(self._current(), self._one(target, "head"), rows, selection_of(partition))
-
-    def sql(self, query: str, params: Mapping[str, Any] | None = None) -> pl.LazyFrame:
-        """A query, with its own columns, over what nodes hold now; see `barca.sql`."""
-        from barca.project.queries import run_query
-
-        return run_query(self._current(), query, params or {})
-
-    def export(self, target: Target, place: str | Path, **options: Any) -> dict[str, Any]:
-        """Write what a node holds now to files; `format`, `partition`, `overwrite` as for `barca export`."""
-        from barca.project.exporting import export
-
-        return export(self._current(), self._one(target, "export"), Path(place), **options)
 
     def diagnose(self) -> dict[str, Any]:
         """Whether files load, and the ledger and what it names can be read, as plain values."""
@@ -272,7 +254,7 @@ class Project:
         """
         from barca.project.statistics import node_stats
 
-        node = self.graph.nodes[self._one(target, "stats")]
+        node = self.graph.nodes[only_target(self.graph, target, "stats")]
         return node_stats(self._reader(), node, limits, self._opening.memory_limit)
 
     def logs(
@@ -307,9 +289,6 @@ class Project:
 
     def _current(self) -> Current:
         return Current(self.graph, self._reader(), self._store)
-
-    def _one(self, target: Target, verb: str) -> NodeId:
-        return only_one(find_targets(self.graph, ids_of(self.graph), as_list(target)), verb)[0]
 
     def _reader(self) -> LedgerReader:
         return self._ledger.reader()

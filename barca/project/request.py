@@ -57,6 +57,16 @@ def find_targets(graph: Graph, ids: Mapping[int, NodeId], targets: Sequence[Targ
     return tuple(dict.fromkeys(found))
 
 
+def only_target(graph: Graph, target: Target, verb: str) -> NodeId:
+    """The node of the only target of a verb.
+
+    Raises:
+        UsageError: There is no such node, or several targets are named.
+    """
+    ids = {id(node.definition): node_id for node_id, node in graph.nodes.items()}
+    return only_one(find_targets(graph, ids, as_list(target)), verb)[0]
+
+
 def only_one(targets: Sequence[NodeId], verb: str) -> tuple[NodeId]:
     """The only target of a verb.
 
