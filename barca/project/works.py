@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from barca._typing import Engine, NodeId
     from barca.exec.queues import Ready
-    from barca.graph import Edge
+    from barca.graph import Edge, Node
     from barca.model import FunctionRef
     from barca.plan.inputs import NodePlan, Plan
 
@@ -96,7 +97,8 @@ class WorkMaker:
         names = source.node.dimensions
         if edge.mode == "keyed":
             returned = self._plan().inputs.keyed[edge.source]
-            if returned.get_column(VALUE).null_count() == returned.height:
+            valueless = returned.get_column(VALUE).null_count() == returned.height
+            if valueless and not _is_required(plan.node, edge.parameter):
                 return None  # a list source has keys, and no values to pass
             return InputBinding(edge.parameter, edge.source, "value", held(edge.source), plan.node.dimensions)
         if edge.mode == "same_key":
@@ -130,3 +132,9 @@ class WorkMaker:
         return rows.select(
             *(pl.lit("").alias(column) for column in dimensions(names)), *(pl.col(name) for name in FRAGMENTS)
         )
+
+
+def _is_required(node: Node, parameter: str) -> bool:
+    """Whether a function cannot be called without a parameter."""
+    declared = inspect.signature(node.definition.function).parameters.get(parameter)
+    return declared is not None and declared.default is declared.empty

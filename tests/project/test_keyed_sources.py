@@ -354,10 +354,33 @@ def test_a_list_source_is_not_passed_and_its_readers_are_unknown_before_it_ran(p
     assert project.ran("own") == {"source": 1, "own": 1}, "a key is the same whatever else the list holds"
 
 
+@pytest.mark.parametrize("batch", ["", ', batch="all"'])
+@pytest.mark.parametrize("returned", ['["a", "b"]', 'pl.DataFrame({"k": ["a", "b"]})'])
+def test_a_parameter_for_values_that_a_source_of_keys_does_not_have_is_named(project, returned, batch):
+    project.write(
+        "pipeline.py",
+        f"""
+        import polars as pl
+        from barca import asset, partitions_from, sensor
+        @sensor
+        def source(): return {returned}
+        @asset(partitions={{"k": partitions_from(source)}}{batch})
+        def valued(k, source): return dict.fromkeys(k, 1)
+        @asset(partitions={{"k": partitions_from(source)}})
+        def spared(k: str, source=3) -> int: return source
+        """,
+    )
+    result = project.get("valued").to_dict()
+    assert (result["status"], result["failed_node"]) == ("failed", "pipeline.py:valued[k=a]")
+    assert "the parameter `source` of `pipeline.py:valued`" in result["error"]
+    assert "`pipeline.py:source` returned no value for `k=a`" in result["error"]
+    assert "return a dict of key to value, or leave the parameter out" in result["error"]
+    assert project.get("spared").value == {"k=a": 3, "k=b": 3}
+
+
 def test_whole_numbers_of_any_size_are_told_apart(project):
     project.write("pipeline.py", SOURCE.format(returned='{"a": 2**64, "b": 1}'))
     assert project.get("valued").value == {"k=a": 2**64, "k=b": 1}
-    assert_frame_equal(pl.DataFrame({"x": [1]}), pl.DataFrame({"x": [1]}))
 
 
 WAREHOUSE = """
