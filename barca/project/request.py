@@ -117,6 +117,12 @@ def selection_of(partition: Selection) -> dict[str, tuple[str, ...]]:
         )
     chosen: dict[str, tuple[str, ...]] = {}
     for name, values in partition.items():
+        if not isinstance(name, str):
+            raise UsageError(
+                f"partition= takes names of dimensions, not `{name!r}`",
+                code="partition",
+                remediation='write partition={"retailer": ["r1", "r2"]}',
+            )
         several = [values] if isinstance(values, str) or not hasattr(values, "__iter__") else list(values)
         if not several:
             raise UsageError(f"partition= selects no value of `{name}`", code="partition")

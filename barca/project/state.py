@@ -21,6 +21,7 @@ from barca.schemas import (
     DIGEST,
     ELAPSED_SECONDS,
     ERROR_MESSAGE,
+    ERROR_TYPE,
     FORMAT,
     KEY,
     NODE,
@@ -170,7 +171,7 @@ class Status:
         missing = summary.will_run
         shown = display_keys(stale.get_column(KEY).bottom_k(PREVIEW).sort()) if stale is not None else []
         return {
-            "total": summary.total,
+            "total": None if node_plan.keys is None else summary.total,
             "cached": summary.cached,
             "missing": missing,
             "missing_keys": shown,
@@ -182,10 +183,14 @@ def unresolved(reader: LedgerReader) -> pl.DataFrame:
     """Failures that no success of the same run hash followed, the last per (node, key, run_hash).
 
     Returns:
-        `node, key, run_hash, status, error_message: String`.
+        `node, key, run_hash, status, error_message: String`; the message begins with the type of the error.
     """
     identity = [NODE, KEY, RUN_HASH]
-    rows = reader.scan("materializations").select(*identity, STATUS, ERROR_MESSAGE)
+    # some errors say nothing but their type
+    told = pl.format("{}: {}", ERROR_TYPE, ERROR_MESSAGE).str.strip_suffix(": ")
+    rows = reader.scan("materializations").select(
+        *identity, STATUS, pl.coalesce(told, ERROR_MESSAGE).alias(ERROR_MESSAGE)
+    )
     failed = pl.col(STATUS) == "failed"
     found = rows.filter(failed).collect(engine="in-memory")
     if found.is_empty():

@@ -111,7 +111,7 @@ def test_status_says_what_waits_and_on_what(planning):
         "plan": "blocked",
         "halves": "blocked",
     }
-    assert caches["forecast"]["detail"] == "1 of 1 missing keys failed: no history of b"
+    assert caches["forecast"]["detail"] == "1 of 1 missing keys failed: ValueError: no history of b"
     assert caches["promo"]["reason"] == "upstream_failed"
     assert caches["promo"]["detail"] == "1 of 1 missing keys wait on 'forecast': the same keys of it failed"
     assert caches["mailed"]["detail"] == "1 of 1 missing keys wait on 'promo': the same keys of it wait too"
@@ -124,12 +124,12 @@ def test_an_explanation_says_what_failed_and_what_waits(planning):
     planning.get()
     own = planning.open().explain("forecast", partition={"account": "b"}).to_dict()
     assert [(key["key"], key["state"], key["error"]) for key in own["keys"]] == [
-        ("account=b", "stale", "no history of b")
+        ("account=b", "stale", "ValueError: no history of b")
     ]
     below = planning.open().explain("promo").to_dict()
     assert below["nodes"][0]["blocked"].startswith("1 of 1 missing keys wait on 'forecast'")
     shown = planning.cli("explain", "forecast", "--pretty", env={"COLUMNS": "200"}).stdout
-    assert "no result yet; it failed: no history of b" in shown
+    assert "no result yet; it failed: ValueError: no history of b" in shown
 
 
 def test_a_node_with_failed_keys_of_its_own_is_told_by_those(planning):
@@ -140,7 +140,7 @@ def test_a_node_with_failed_keys_of_its_own_is_told_by_those(planning):
     caches = {node["name"]: node["cache"] for node in planning.open().status().to_dict()["nodes"]}
     assert (caches["promo"]["state"], caches["promo"]["detail"]) == (
         "partial",
-        "1 of 2 missing keys failed: division by zero",
+        "1 of 2 missing keys failed: ZeroDivisionError: division by zero",
     )
     assert caches["mailed"]["state"] == "blocked"
 

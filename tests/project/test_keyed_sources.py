@@ -349,6 +349,8 @@ def test_a_list_source_is_not_passed_and_its_readers_are_unknown_before_it_ran(p
     steps = {step["id"].rpartition(":")[2]: step for step in project.open().plan("own").to_dict()["steps"]}
     assert (steps["own"]["action"], steps["own"]["reason"]) == ("unknown", "partitions_unknown")
     assert "`source`" in steps["own"]["detail"]
+    (own,) = (one for one in project.open().status("own").to_dict()["nodes"] if one["name"] == "own")
+    assert (own["cache"]["state"], own["partitions"]["total"]) == ("unknown", None)
     assert project.ran("own") == {"source": 1, "own": 2}
     project.edit("pipeline.py", '["a", "b"]', '["c", "a", "b"]')
     assert project.ran("own") == {"source": 1, "own": 1}, "a key is the same whatever else the list holds"

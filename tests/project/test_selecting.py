@@ -146,6 +146,8 @@ def test_every_verb_of_python_selects_the_same(world, monkeypatch):
         )
     with pytest.raises(UsageError, match="strings, integers and dates"):
         barca.plan("margin", "pipeline.py", partition={"region": [1.5]})
+    with pytest.raises(UsageError, match="takes names of dimensions, not `1`"):
+        barca.plan("margin", "pipeline.py", partition={1: "emea"})
 
 
 def test_a_task_with_the_dimension_is_narrowed_and_one_below_a_fan_in_is_refused(world):
