@@ -78,6 +78,19 @@ class Ledger(Protocol):
         """Compact, checkpoint and vacuum where thresholds say so, for at most so long."""
         ...
 
+    def revise(self, node: str, moved: pl.DataFrame, dropped: pl.DataFrame) -> bool:
+        """Give up results of a node and name the new places of others, in one commit.
+
+        Args:
+            node: Node id.
+            moved: `schemas.MOVED`.
+            dropped: `key, run_hash, run_id: String` of successful rows of `schemas.MATERIALIZATIONS`.
+
+        Returns:
+            Whether it was done: not where the node has no rows, or another process committed meanwhile.
+        """
+        ...
+
 
 class PackStore(Protocol):
     """Where packs live. Paths are relative, with `/` separators: `<node>/<id>.parquet`."""
@@ -123,6 +136,10 @@ class PackStore(Protocol):
 
     def remove(self, paths: Sequence[str]) -> None:
         """Delete packs; those already gone are passed over."""
+        ...
+
+    def touch(self, paths: Iterable[str]) -> None:
+        """Stamp packs as modified now; those that are gone are passed over."""
         ...
 
     def files(self, paths: Sequence[str]) -> list[Path] | None:

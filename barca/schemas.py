@@ -49,6 +49,8 @@ MAX_RSS_BYTES: Final = "max_rss_bytes"
 PARENT: Final = "parent"
 SINK: Final = "sink"
 MACHINE: Final = "machine"
+WAS: Final = "was"
+WAS_OFFSET: Final = "was_offset"
 
 
 def dimension(name: str) -> str:
@@ -143,6 +145,9 @@ FRAGMENTS: Final = pl.Schema(
 """One row per stored key. `path`: of the pack, relative to the store. `row_offset`, `rows`: its row range
 there. `size_bytes`: the fragment's share of the pack's bytes (its rows' part of the file size). `digest`:
 identity of the content."""
+
+MOVED: Final = pl.Schema({**FRAGMENTS, WAS: pl.String(), WAS_OFFSET: pl.Int64()})
+"""Fragments at a new place. `was`, `was_offset`: path of the pack they lay in, and the row offset there."""
 
 PUBLISHED: Final = pl.Schema({SINK: pl.String, KEY: pl.String, RUN_HASH: pl.String})
 """What was written to sinks: the path as declared, the key, and the run hash of what it holds there now."""

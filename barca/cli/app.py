@@ -37,6 +37,7 @@ _COMMANDS: Final = {
     "history": "looking_back:history",
     "logs": "looking_back:logs",
     "stats": "looking_back:stats",
+    "gc": "tidying:gc",
     "new": "starting:new",
     "docs": "about:docs",
     "version": "about:version",

@@ -24,7 +24,7 @@ from barca.io.packs import (
     pack_metadata,
     pack_schema,
 )
-from barca.io.rows import check_node, newest, successes
+from barca.io.rows import check_node, newest, revised, successes
 from barca.io.storage import MODIFIED_AT, PACK_LISTING, check_path
 from barca.schemas import KEY, LEDGER_TABLES, NODE, PATH, SIZE_BYTES, empty
 
@@ -56,6 +56,16 @@ class MemoryLedger:
 
     def maintain(self, budget_seconds: float) -> None:
         """Nothing: memory needs no compacting, and `commits` stays as it was made."""
+
+    def revise(self, node: str, moved: pl.DataFrame, dropped: pl.DataFrame) -> bool:
+        """Give up results of a node and name the new places of others; see `ports.Ledger.revise`."""
+        found = False
+        for number, (table, rows) in enumerate(self.commits):
+            own = pl.col(NODE) == node
+            if table == "materializations" and (held := rows.filter(own)).height:
+                found = True
+                self.commits[number] = table, pl.concat([rows.filter(~own), revised(held, moved, dropped)])
+        return found
 
 
 class MemoryReader:
@@ -216,6 +226,11 @@ class MemoryPackStore:
         for path in paths:
             check_path(path)
             self.packs.pop(path, None)
+
+    def touch(self, paths: Iterable[str]) -> None:
+        """Stamp packs as modified now; those that are gone are passed over."""
+        for path in self.packs.keys() & set(paths):
+            self.packs[path] = (self.packs[path][0], datetime.now(UTC))
 
     def files(self, paths: Sequence[str]) -> None:
         """Packs in memory are no files."""

@@ -8,7 +8,20 @@ from urllib.parse import quote
 import polars as pl
 
 from barca.errors import LedgerError, UsageError
-from barca.schemas import KEY, LEDGER_TABLES, NODE, OUTCOME_STATUSES, RUN_HASH, STATUS
+from barca.schemas import (
+    KEY,
+    LEDGER_TABLES,
+    NODE,
+    OUTCOME_STATUSES,
+    PATH,
+    ROW_OFFSET,
+    RUN_HASH,
+    RUN_ID,
+    SIZE_BYTES,
+    STATUS,
+    WAS,
+    WAS_OFFSET,
+)
 
 if TYPE_CHECKING:
     from barca.ports import TableName
@@ -105,3 +118,29 @@ def newest(rows: pl.DataFrame) -> pl.DataFrame:
     last = rows.filter(repeated).select(pl.struct(KEY, RUN_HASH).is_last_distinct()).to_series()
     superseded = repeated.arg_true().filter(~last)
     return rows.filter(~pl.int_range(pl.len(), dtype=pl.UInt32).is_in(superseded.implode()))
+
+
+def revised(rows: pl.DataFrame, moved: pl.DataFrame, dropped: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `schemas.MATERIALIZATIONS` of a node, in their order, after `ports.Ledger.revise`.
+
+    Args:
+        rows: The rows; columns they lack are not needed here.
+        moved: `schemas.MOVED`.
+        dropped: `key, run_hash, run_id: String` of successes.
+    """
+    gone = dropped.with_columns(pl.lit(OUTCOME_STATUSES[0]).alias(STATUS))
+    kept = rows.join(gone, on=[KEY, RUN_HASH, RUN_ID, STATUS], how="anti", maintain_order="left")
+    places = moved.select(
+        KEY,
+        RUN_HASH,
+        pl.col(WAS).alias(PATH),
+        pl.col(WAS_OFFSET).alias(ROW_OFFSET),
+        *(pl.col(name).alias(f"new {name}") for name in _PLACE),
+    )
+    found = kept.join(places, on=[KEY, RUN_HASH, PATH, ROW_OFFSET], how="left", maintain_order="left")
+    return found.with_columns(pl.coalesce(f"new {name}", name).alias(name) for name in _PLACE).select(
+        rows.columns
+    )
+
+
+_PLACE: Final = (PATH, ROW_OFFSET, SIZE_BYTES)

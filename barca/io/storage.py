@@ -312,6 +312,13 @@ class FilePackStore:
                 ) from error
             self._checked.pop(path, None)
 
+    def touch(self, paths: Iterable[str]) -> None:
+        """Stamp packs as modified now; those that are gone are passed over."""
+        for path in paths:
+            check_path(path)
+            with suppress(OSError):
+                os.utime(self.root / path)
+
     def listing(self) -> pl.DataFrame:
         """Every pack, sorted by path, as a frame of `PACK_LISTING`; `path` is relative to `root`."""
         rows = [

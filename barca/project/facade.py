@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from barca.config import find_root, read_config
-from barca.discovery import discover, function_ref, graph_of
+from barca.discovery import discover, graph_of
 from barca.errors import DefinitionError, InputError
 from barca.exec.memory import total_memory
 from barca.io.annotations import return_annotation
@@ -19,13 +19,13 @@ from barca.io.storage import FilePackStore
 from barca.io.values import read_values
 from barca.project.current import Current
 from barca.project.forecast import Forecast
+from barca.project.launching import Launcher
 from barca.project.listing import listing, outline
 from barca.project.opening import Opening, ids_of
 from barca.project.past import history, printed, run_details, runs_table, step_of
 from barca.project.reading import Reading
-from barca.project.request import as_list, find_targets, only_one, only_target, require_tasks, selection_of
+from barca.project.request import as_list, find_targets, only_one, only_target, selection_of
 from barca.project.results import Result, names_of
-from barca.project.running import Running, execute
 from barca.project.selection import check_selection, selected_nothing
 from barca.project.state import Status, unresolved
 from barca.project.warnings import plan_warnings
@@ -209,6 +209,17 @@ class Project(Reading):
             listed, lambda: self.status().to_dict()["load_errors"], self.graph, self._reader, self._store
         )
 
+    def gc(self, max_size: int | str | None = None, *, dry_run: bool = False) -> dict[str, Any]:
+        """Delete what nothing asks for, and make results fit into a size; see `tidying.collect_garbage`.
+
+        Raises:
+            DefinitionError: The size is none.
+        """
+        from barca.project.tidying import collect_garbage
+
+        markers = self._store_root / "runs"
+        return collect_garbage(self._ledger, self._store, markers, max_size, dry_run=dry_run)
+
     def list_nodes(self) -> dict[str, Any]:
         """Every node and every load error, as JSON-writable values."""
         return listing(self.graph)
@@ -306,7 +317,7 @@ class Project(Reading):
         )
 
     def _world(self, targets: Targets, options: Options, *, tasks: bool = False) -> tuple[World, Request]:
-        return self._opening.world(self.graph, self._reader(), targets, options, tasks=tasks)
+        return self._opening.world(self.graph, lambda _: self._reader(), targets, options, tasks=tasks)
 
     def _forecast(
         self, targets: Targets, options: Options, *, tasks: bool = False
@@ -329,39 +340,16 @@ class Project(Reading):
         progress: Listener | None,
         options: Options,
     ) -> Result:
-        while True:
-            try:
-                return self._run_once(command, targets, executor, progress, options)
-            except DefinitionError as error:
-                self._opening.lose(self.graph, error)
-
-    def _run_once(
-        self,
-        command: str,
-        targets: Targets,
-        executor: str | Workers | Executor | None,
-        progress: Listener | None,
-        options: Options,
-    ) -> Result:
-        world, request = self._world(targets, options)
-        if targets is None:
-            self._opening.require_loaded(world.graph)
-        if command == "run":
-            require_tasks(world.graph, request.targets)
-        running = Running(
-            command=command,
-            root=self.root,
-            store_root=self._store_root,
+        launcher = Launcher(
+            opening=self._opening,
+            graph=self.graph,
             config=self.config,
+            store_root=self._store_root,
+            ledger=self._ledger,
             executor=executor or self._executor or self._default_executor,
             listeners=[listener for listener in (self._listener, progress) if listener is not None],
-            variables=self._variables,
-            ledger=self._ledger,
-            store=self._store,
-            function=lambda node_id: function_ref(world.graph.nodes[node_id].definition, node_id, self.root),
-            warnings=lambda plan: plan_warnings(plan, whole=targets is None),
         )
-        report = execute(running, world, request)
+        report, world, request = launcher.launch(command, targets, options)
         return Result(report, names_of(request.targets), self._read_values, f"{STORE}/artifacts", world.whole)
 
     @property

@@ -15,7 +15,7 @@ from barca.project.request import make_request
 from barca.project.world import UNGROUPED, World
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from barca._typing import NodeId
@@ -50,13 +50,19 @@ class Opening:
     lost: list[BrokenFile] = field(default_factory=list)
 
     def world(
-        self, graph: Graph, reader: LedgerReader, targets: Targets, options: Options, *, tasks: bool = False
+        self,
+        graph: Graph,
+        pin: Callable[[Request], LedgerReader],
+        targets: Targets,
+        options: Options,
+        *,
+        tasks: bool = False,
     ) -> tuple[World, Request]:
         """The world and the request; raises for what does not exist or does not load.
 
         Args:
             graph: What the files declare.
-            reader: The ledger.
+            pin: Gives the ledger at its newest version, once it is known what is asked for.
             targets: Without any, every node.
             options: What else is asked for.
             tasks: Whether tasks are among every node.
@@ -69,6 +75,7 @@ class Opening:
         if broken := [*without_keys, *without_groups]:
             graph = graph.without(broken)
             request = make_request(graph, ids_of(graph), targets, options, tasks=tasks)
+        reader = pin(request)
         world = World(
             graph=graph,
             reader=reader,

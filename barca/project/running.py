@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import secrets
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,18 +11,17 @@ import polars as pl
 
 from barca import events
 from barca.discovery import load_function
-from barca.errors import Cancelled, LedgerError, UsageError, did_you_mean
+from barca.errors import Cancelled, LedgerError, StoreError, UsageError, did_you_mean
 from barca.exec.run_ports import NoSinks, RunPorts
 from barca.exec.runner import Runner
-from barca.graph import short_name
-from barca.io.runs import remove_marker, write_marker
 from barca.partitions import step_text
 from barca.project.selection import check_selection, selected_nothing
+from barca.project.tidying import tidy
 from barca.project.works import WorkMaker
 from barca.schemas import ELAPSED_SECONDS, RUN_ID, RUNS, STATUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from barca._typing import NodeId
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from barca.model import FunctionRef
     from barca.plan.inputs import Plan
     from barca.ports import Clock, Executor, Ledger, LedgerWriter, Listener, PackStore
+    from barca.project.announcing import Announced
     from barca.project.world import Request, World
 
 MAINTENANCE_SECONDS = 2.0
@@ -57,7 +56,7 @@ class Running:
     """What a run is made with.
 
     Attributes:
-        command: `get` or `run`.
+        run: The run, announced.
         root: Project root.
         store_root: The `.barca` directory.
         config: Settings.
@@ -70,7 +69,7 @@ class Running:
         warnings: What planning could not follow.
     """
 
-    command: str
+    run: Announced
     root: Path
     store_root: Path
     config: Config
@@ -109,11 +108,6 @@ class Running:
         )
 
 
-def new_run_id(now: dt.datetime) -> str:
-    """15 hexadecimal digits that sort by time: milliseconds, then chance."""
-    return f"{int(now.timestamp() * 1000):011x}{secrets.token_hex(2)}"
-
-
 def execute(running: Running, world: World, request: Request) -> RunReport:
     """Plan, run, commit.
 
@@ -137,14 +131,12 @@ def execute(running: Running, world: World, request: Request) -> RunReport:
 
 def _record(running: Running, world: World, plan: Plan, executor: Executor, clock: SystemClock) -> RunReport:
     """Run the plan between a marker, which a killed run leaves behind, and the row of the run."""
-    started_at, started = clock.now(), clock.monotonic()
-    run_id = new_run_id(started_at)
-    target = ",".join(short_name(node_id) for node_id in plan.targets)
-    markers = running.store_root / "runs"
-    write_marker(markers, run_id=run_id, command=running.command, target=target, started_at=started_at)
-    running.tell(events.RunStarted(run_id, target))
+    run, started = running.run, clock.monotonic()
+    run_id = run.id
+    run.begun = True
+    running.tell(events.RunStarted(run_id, run.target))
     writer = running.ledger.writer(run_id)
-    ended = _Ended(run_id=run_id, command=running.command, target=target, started_at=started_at)
+    ended = _Ended(run_id=run_id, command=run.command, target=run.target, started_at=run.started_at)
     runner = Runner(run_id, plan, _ports(running, world, plan, run_id, executor, writer, clock))
     report = None
     try:
@@ -159,9 +151,9 @@ def _record(running: Running, world: World, plan: Plan, executor: Executor, cloc
         writer.flush()
         if report is not None and world.narrowing is not None and not report.plan.inputs.selection:
             world.narrowing.note(report)
-        remove_marker(markers, run_id)
+        run.withdraw()
         running.tell(events.RunFinished(run_id, row.item(0, STATUS), elapsed, ended.counts_of(report)))
-        _maintain(running)
+        _maintain(running, plan.nodes)
     unselected = selected_nothing(report.plan)
     for warning in unselected:
         running.tell(events.Warned(warning))
@@ -260,12 +252,21 @@ class _Ended:
         return pl.DataFrame([values], schema=RUNS)
 
 
-def _maintain(running: Running) -> None:
-    """Keep the ledger small and the store free of leftovers; a run that has ended does not fail for it."""
+def _maintain(running: Running, nodes: Iterable[NodeId]) -> None:
+    """Keep ledger and store small and free of leftovers; a run that has ended does not fail for it."""
+    deadline = time.monotonic() + MAINTENANCE_SECONDS
     try:
         running.store.sweep()
         running.ledger.maintain(MAINTENANCE_SECONDS)
-    except (LedgerError, OSError) as error:
+        tidy(
+            running.ledger,
+            running.store,
+            running.store_root / "runs",
+            running.run.id,
+            nodes,
+            budget_seconds=deadline - time.monotonic(),
+        )
+    except (LedgerError, StoreError, OSError) as error:
         running.tell(events.Warned(f"the store could not be tidied: {error}"))
 
 

@@ -14,7 +14,7 @@ from deltalake.exceptions import CommitFailedError
 from polars.testing import assert_frame_equal
 
 from barca.errors import LedgerError, UsageError
-from barca.io.ledger import DeltaLedger, log, repair, tables, upkeep, writer
+from barca.io.ledger import DeltaLedger, log, repair, tables, replacing, upkeep, writer
 from barca.io.ledger.log import last_checkpoint, last_version
 from barca.schemas import LEDGER_TABLES, MATERIALIZATIONS
 
@@ -258,14 +258,14 @@ def test_no_budget_no_compaction(ledger: DeltaLedger, table: Path, few: None):
 def test_two_compactions_at_once_do_not_double_rows(ledger: DeltaLedger, table: Path, few: None):
     commit(ledger, *(rows("n", [f"k{number}"]) for number in range(5)))
     files = tables.data_files(DeltaTable(table))
-    read = upkeep._read
+    read = replacing._read
 
     def meanwhile(*arguments: object) -> pl.DataFrame:
-        upkeep._read = read
+        replacing._read = read
         assert upkeep._merge(table, "materializations", files)
         return read(*arguments)  # type: ignore[arg-type]
 
-    upkeep._read = meanwhile  # type: ignore[assignment]
+    replacing._read = meanwhile  # type: ignore[assignment]
     assert not upkeep._merge(table, "materializations", files)
     assert not upkeep._merge(table, "materializations", files)
     assert everything(ledger)["key"].to_list() == [f"k{number}" for number in range(5)]

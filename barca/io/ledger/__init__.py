@@ -1,21 +1,29 @@
 """The ledger: Delta tables of what was computed, under `.barca/ledger`.
 
 `log` looks after the log files, `tables` opens tables and writes data files, `reader` and `writer` are the
-two sides of the port, `upkeep` keeps it small. Nothing else imports deltalake, and this imports it only when
-a table is opened, so that a project without a ledger does not pay for it.
+two sides of the port, `replacing` changes what is there, `upkeep` keeps it small. Nothing else imports
+deltalake, and this imports it only when a table is opened, so that a project without a ledger does not pay
+for it.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from barca.errors import UsageError
 from barca.io.ledger.log import repair_log
 from barca.io.ledger.reader import DeltaReader
+from barca.io.ledger.replacing import revise
 from barca.io.ledger.upkeep import maintain
 from barca.io.ledger.writer import DeltaWriter
 from barca.schemas import LEDGER_TABLES
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from barca._typing import NodeId
 
 __all__ = ["DeltaLedger", "repair"]
 
@@ -63,6 +71,14 @@ class DeltaLedger:
             LedgerError: A table is damaged or cannot be written to.
         """
         maintain(self.root, budget_seconds)
+
+    def revise(self, node: NodeId, moved: pl.DataFrame, dropped: pl.DataFrame) -> bool:
+        """Give up results of a node and name the new places of others; see `ports.Ledger.revise`.
+
+        Raises:
+            LedgerError: The table is damaged or cannot be written to.
+        """
+        return revise(self.root, node, moved, dropped)
 
 
 def repair(root: Path) -> list[str]:

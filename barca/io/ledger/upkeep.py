@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-import polars as pl
-
-from barca.io.ledger.log import BATCH, FILES, find_batch, flush_commits, last_checkpoint, last_version
+from barca.io.ledger.log import flush_commits, last_checkpoint, last_version
+from barca.io.ledger.replacing import replace_files
 from barca.io.ledger.tables import (
     CHECKPOINT_INTERVAL,
     DataFile,
@@ -18,11 +16,10 @@ from barca.io.ledger.tables import (
     delta_errors,
     open_table,
     quiet_hooks,
-    write_data_file,
 )
 from barca.io.ledger.writer import checkpoint
-from barca.io.rows import PARTITION_COLUMNS, TABLE_ORDER
-from barca.schemas import KEY, LEDGER_TABLES, MACHINE, NODE, SINK
+from barca.io.rows import TABLE_ORDER
+from barca.schemas import KEY, MACHINE, NODE, SINK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,65 +98,13 @@ def _merge(path: Path, name: TableName, files: list[DataFile]) -> bool:
     """Put one file in the place of several, rows in the same order; whether that was possible.
 
     Of what sinks hold only the last rows are kept: nobody asks what they held before.
-
-    The commit must directly follow the version that was read: where another process committed meanwhile,
-    it may have merged the same files, and nothing is changed.
     """
-    from deltalake import CommitProperties
-    from deltalake.exceptions import CommitFailedError
-    from deltalake.transaction import RemoveAction
-
-    table = open_table(path)
-    if not set(files) <= set(data_files(table)):
-        return False
-    partition = PARTITION_COLUMNS.get(name)
-    token = uuid.uuid4().hex[:12]
-    now = time.time_ns() // 10**6
-    condensed = name == "publications"
-    with delta_errors(path, "compacted"):
-        rows = _read(path, name, files)
-        if condensed:
-            rows = rows.unique([NODE, SINK, KEY, MACHINE], keep="last", maintain_order=True)
-        merged = write_data_file(path, files[0].node, rows, files[-1].stamp, token)
-        removed = [
-            RemoveAction(
-                path=file.path,
-                data_change=condensed,
-                deletion_timestamp=now,
-                size=file.size,
-                partition_values={} if partition is None else {partition: file.node},
-            )
-            for file in files
-        ]
-        try:
-            table.create_write_transaction(
-                [*removed, merged.add_action(data_change=condensed)],
-                "append",
-                table.schema(),
-                partition and [partition],
-                commit_properties=CommitProperties(
-                    custom_metadata={BATCH: token, FILES: 1}, max_commit_retries=0
-                ),
-                post_commithook_properties=quiet_hooks(),
-            )
-        except CommitFailedError:
-            if find_batch(path, table.version(), token) is None:
-                (path / merged.path).unlink()
-                return False
-        flush_commits(path, [table.version() + 1])
-    return True
-
-
-def _read(path: Path, name: TableName, files: list[DataFile]) -> pl.DataFrame:
-    partition = PARTITION_COLUMNS.get(name)
-    return pl.scan_parquet(
-        [path / file.path for file in files],
-        schema={column: dtype for column, dtype in LEDGER_TABLES[name].items() if column != partition},
-        missing_columns="insert",
-        extra_columns="ignore",
-        glob=False,
-        hive_partitioning=False,
-    ).collect(engine="in-memory")
+    if name != "publications":
+        return replace_files(path, name, files, lambda rows: rows, data_change=False)
+    last = [NODE, SINK, KEY, MACHINE]
+    return replace_files(
+        path, name, files, lambda rows: rows.unique(last, keep="last", maintain_order=True), data_change=True
+    )
 
 
 def _vacuum(path: Path) -> None:

@@ -1,0 +1,126 @@
+"""Keeping the store small: a little at the end of runs, as much as is asked for by `barca gc`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from barca.io.runs import read_markers
+from barca.io.storage import node_directory
+from barca.partitions import parse_size
+from barca.project.announcing import new_run_id
+from barca.schemas import PATH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from barca._typing import NodeId
+    from barca.ports import Ledger, PackStore
+
+GRACE: Final = dt.timedelta(minutes=10)
+"""The end of a run deletes packs that nothing named for so long: scans that somebody holds still work."""
+
+MANY_NEW: Final = 64
+"""Packs of a node, since its small ones were last merged, that make looking at it worth its while."""
+
+
+def tidy(
+    ledger: Ledger,
+    store: PackStore,
+    markers: Path,
+    run_id: str,
+    nodes: Iterable[NodeId],
+    *,
+    budget_seconds: float,
+) -> None:
+    """Merge small packs of nodes that got many, and delete those that were merged a while ago.
+
+    Args:
+        ledger: The ledger.
+        store: The packs.
+        markers: Directory of the markers of runs.
+        run_id: The run that has ended.
+        nodes: Nodes of that run.
+        budget_seconds: No further node is begun after so long.
+
+    Raises:
+        LedgerError: The ledger is damaged, or cannot be written to.
+        StoreError: The file system refused.
+    """
+    if crowded := _crowded(store, nodes):
+        from barca.io.garbage.collect import collect
+
+        collect(
+            ledger,
+            store,
+            run_id,
+            before=lambda: _oldest_reader(markers) - GRACE,
+            nodes=crowded,
+            budget_seconds=budget_seconds,
+        )
+
+
+def _crowded(store: PackStore, nodes: Iterable[NodeId]) -> list[NodeId]:
+    """Nodes with many packs that are newer than the last of merged ones."""
+    directory = pl.col(PATH).str.extract("^([^/]+)/").alias("directory")
+    merged = pl.col(PATH).filter(pl.col(PATH).str.contains("-g-", literal=True)).max()
+    full = (
+        store.listing()
+        .with_columns(directory)
+        .filter(pl.col(PATH) > merged.over("directory").fill_null(""))
+        .group_by("directory")
+        .len()
+        .filter(pl.col("len") > MANY_NEW)
+        .get_column("directory")
+    )
+    crowded = set(full)
+    return [node_id for node_id in nodes if node_directory(node_id) in crowded] if crowded else []
+
+
+def collect_garbage(
+    ledger: Ledger, store: PackStore, markers: Path, max_size: int | str | None, *, dry_run: bool
+) -> dict[str, Any]:
+    """What `barca gc` does, and tells.
+
+    Args:
+        ledger: The ledger.
+        store: The packs.
+        markers: Directory of the markers of runs.
+        max_size: What results may take on the disk: bytes, or a text such as `"2GB"`; `None` is no limit.
+        dry_run: Whether only to tell which results would be given up.
+
+    Returns:
+        `dry_run: bool`; `given_up`, the number of results by standing (`repeated`, `superseded`, `current`);
+        without `dry_run` also the fields of `garbage.collect.Collected`.
+
+    Raises:
+        DefinitionError: The size is none.
+        LedgerError: The ledger is damaged, or cannot be written to.
+        StoreError: The file system refused.
+    """
+    from barca.io.garbage.collect import collect, foreseen
+
+    limit = None if max_size is None else parse_size(max_size)
+    told = {"dry_run": dry_run, "given_up": foreseen(ledger, limit)}
+    if dry_run:
+        return told
+    ledger.maintain(float("inf"))
+    store.sweep()
+    collected = collect(
+        ledger,
+        store,
+        new_run_id(dt.datetime.now(dt.UTC)),
+        before=lambda: _oldest_reader(markers),
+        limit_bytes=limit,
+    )
+    return {**told, **collected._asdict()}
+
+
+def _oldest_reader(markers: Path) -> dt.datetime:
+    """When the oldest run began that goes on, or may do so on another machine; now without any."""
+    going = read_markers(markers).filter(pl.col("alive") | pl.col("alive").is_null())
+    oldest = going.get_column("started_at").min()
+    return oldest if isinstance(oldest, dt.datetime) else dt.datetime.now(dt.UTC)

@@ -1,0 +1,324 @@
+"""Collecting garbage: what stays can be read as it was stored, what goes goes in order."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barca.errors import StoreError
+from barca.io.fragments import pack_keyed, pack_table, pack_values, read_keyed
+from barca.io.garbage.choice import given_up, standing
+from barca.io.garbage.collect import collect, foreseen
+from barca.io.garbage.repack import repack
+from barca.io.ledger import DeltaLedger
+from barca.io.memory import MemoryLedger, MemoryPackStore
+from barca.io.storage import FilePackStore, node_directory
+from barca.io.values import read_value
+from barca.schemas import FRAGMENTS, MOVED
+from tests.io.packing import work_keys
+from tests.io.test_ledger import rows as ledger_rows
+
+NODE = "flow.py:node"
+LATER = dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
+LONG_AGO = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+DIMS = ("retailer",)
+MANY_PACKS = 4
+REPEATED_KEPT = 2
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_numbers():
+    """What needs many packs needs few here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("barca.io.garbage.choice.MANY_PACKS", MANY_PACKS)
+        patch.setattr("barca.io.garbage.choice.REPEATED_KEPT", REPEATED_KEPT)
+        yield
+
+
+class World:
+    """A ledger and a store, and what was put there: value by (node, key, run)."""
+
+    def __init__(self, root: Path | None) -> None:
+        self.ledger = DeltaLedger(root / "ledger") if root else MemoryLedger()
+        self.store = FilePackStore(root / "artifacts") if root else MemoryPackStore()
+        self.values: dict[tuple[str, str, str], Any] = {}
+        self.runs = 0
+
+    def run(self, values: dict[str, Any], version: str = "v1", node: str = NODE) -> str:
+        """One call that gives each key its value; tables go to one pack, others to one pack."""
+        self.runs += 1
+        run_id = f"r{self.runs:04d}"
+        keys = work_keys(*values).with_columns(run_hash=pl.lit(version) + pl.col("key"))
+        path = f"{node_directory(node)}/{run_id}-b1.parquet"
+        if all(isinstance(value, pl.DataFrame) for value in values.values()):
+            frame = pl.concat([value.with_columns(retailer=pl.lit(key)) for key, value in values.items()])
+            fragments = pack_table(self.store, path, node, frame, keys, DIMS)
+        else:
+            fragments, failures = pack_values(self.store, path, node, list(_hive(values).items()), keys, DIMS)
+            assert not failures
+        self.commit(node, run_id, fragments)
+        for key, value in _hive(values).items():
+            self.values[node, key, run_id] = value
+        return run_id
+
+    def observe(self, returned: dict[str, Any], node: str = "flow.py:source") -> None:
+        """What a keyed source returned."""
+        self.runs += 1
+        run_id = f"r{self.runs:04d}"
+        only = pl.DataFrame({"key": [""], "ordinal": [0], "run_hash": ["h"], "call": ["b1"]})
+        path = f"{node_directory(node)}/{run_id}-b1.parquet"
+        self.commit(node, run_id, pack_keyed(self.store, path, node, returned, only))
+
+    def commit(self, node: str, run_id: str, fragments: pl.DataFrame) -> None:
+        table = pl.concat(
+            [
+                ledger_rows(node, [row["key"]], **{name: row[name] for name in FRAGMENTS if name != "key"})
+                for row in fragments.iter_rows(named=True)
+            ]
+        ).with_columns(run_id=pl.lit(run_id))
+        writer = self.ledger.writer(run_id)
+        writer.append("materializations", table)
+        writer.flush()
+
+    def results(self, node: str = NODE) -> pl.DataFrame:
+        found = self.ledger.reader().scan("materializations").collect()
+        return found.filter((pl.col("node") == node) & (pl.col("status") == "success"))
+
+    def check(self, node: str = NODE) -> None:
+        """Every row that is there names a fragment with the value it had, under the digest it had."""
+        for row in self.results(node).iter_rows(named=True):
+            fragment = pl.DataFrame([{name: row[name] for name in FRAGMENTS}], schema=FRAGMENTS)
+            stored = self.values[node, row["key"], row["run_id"]]
+            value = read_value(self.store, fragment, None, DIMS)
+            if isinstance(stored, pl.DataFrame):
+                assert value.drop(DIMS, strict=False).equals(stored)
+            else:
+                assert value == stored
+
+    def collect(self, **options: Any):
+        before = options.pop("before", LATER)
+        return collect(self.ledger, self.store, f"z{self.runs:04d}", before=lambda: before, **options)
+
+    def packs(self) -> set[str]:
+        return set(self.store.listing()["path"])
+
+
+def _hive(values: dict[str, Any]) -> dict[str, Any]:
+    return {f"retailer={key}": value for key, value in values.items()}
+
+
+@pytest.fixture(params=["disk", "memory"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    return World(tmp_path if request.param == "disk" else None)
+
+
+def table(*numbers: int) -> pl.DataFrame:
+    return pl.DataFrame(
+        {"n": list(numbers), "text": [f"x{n}" * 5 for n in numbers]},
+        schema={"n": pl.Int64, "text": pl.String},
+    )
+
+
+def test_nothing_goes_where_everything_is_asked_for(world: World):
+    world.run({"a": {"n": 1}, "b": {"n": 2}})
+    world.run({"a": {"n": 3}}, "v2")
+    before = world.packs()
+    collected = world.collect()
+    assert (collected.results, collected.repacked, collected.deleted, collected.waiting) == (0, 0, 0, 0)
+    assert world.packs() == before and collected.kept == 2
+    world.check()
+
+
+def test_an_empty_project_has_no_garbage(world: World):
+    assert world.collect() == (0,) * 8
+    assert foreseen(world.ledger, 1) == {"repeated": 0, "superseded": 0, "current": 0}
+
+
+def test_packs_that_nothing_names_are_deleted_once_they_are_old(world: World):
+    world.run({"a": 1})
+    path = f"{node_directory(NODE)}/killed-b1.parquet"
+    pack_values(world.store, path, NODE, [("retailer=a", 1)], work_keys("a"), DIMS)
+    waits = world.collect(before=LONG_AGO)
+    assert waits.deleted == 0 and waits.waiting == 1 and waits.waiting_bytes > 0
+    goes = world.collect()
+    assert goes.deleted == 1 and goes.deleted_bytes == waits.waiting_bytes and path not in world.packs()
+    world.check()
+
+
+@pytest.mark.parametrize("kind", ["values", "tables"])
+def test_many_small_packs_become_one(world: World, kind: str):
+    for number in range(MANY_PACKS + 1):
+        value = table(*range(number % 4)) if kind == "tables" else {"n": number}
+        world.run({f"k{number}": value}, f"v{number}")
+    collected = world.collect()
+    assert collected.repacked == collected.deleted == MANY_PACKS + 1
+    assert len(world.packs()) == 1 and collected.kept == 1 and collected.results == 0
+    world.check()
+    assert world.collect().repacked == 0
+
+
+def test_few_small_packs_stay_as_they_are(world: World):
+    for number in range(3):
+        world.run({f"k{number}": number})
+    assert world.collect().repacked == 0
+
+
+def test_a_pack_that_is_half_dead_is_packed_anew(world: World):
+    world.run({key: table(*range(40)) for key in "abcdefgh"})
+    for number in range(REPEATED_KEPT + 1):  # every key but `h` again and again
+        world.run({key: table(number) for key in "abcdefg"})
+    before = world.results().filter(pl.col("run_id") == "r0001")
+    assert before.height == 8
+    collected = world.collect()
+    assert collected.results == 7 and collected.repacked >= 1
+    left = world.results().filter(pl.col("run_id") == "r0001")
+    assert left["key"].to_list() == ["retailer=h"] and left["path"].item() not in set(before["path"])
+    world.check()
+
+
+def test_results_go_in_order_of_standing_and_age(world: World):
+    world.run({"a": {"n": 1}, "b": {"n": 1}}, "v1")  # a is repeated, b superseded
+    world.run({"a": {"n": 1}}, "v1")  # superseded
+    world.run({"a": {"n": 2}, "b": {"n": 2}}, "v2")  # current
+    total = int(world.results()["size_bytes"].sum())
+    results = standing(world.results())
+    assert results["standing"].to_list() == ["repeated", "superseded", "superseded", "current", "current"]
+    gone = [int(given_up(results, limit).sum()) for limit in range(total, -1, -1)]
+    assert gone[0] == 0 and gone[-1] == 5 and gone == sorted(gone)
+    orders = {tuple(given_up(results, limit).to_list()) for limit in range(total + 1)}
+    assert sorted(orders) == sorted(
+        tuple(at < count for at in range(5)) for count in {sum(o) for o in orders}
+    )
+    world.collect(limit_bytes=total - 1)
+    assert world.results().height == 4
+    world.collect(limit_bytes=1)
+    assert world.results().height == 0 and world.packs() == set()
+    assert world.collect().kept_bytes == 0
+
+
+def test_what_is_foreseen_is_what_goes(world: World):
+    world.run({"a": {"n": 1}, "b": {"n": 1}}, "v1")
+    world.run({"a": {"n": 2}}, "v2")
+    assert foreseen(world.ledger, None) == {"repeated": 0, "superseded": 0, "current": 0}
+    assert foreseen(world.ledger, 1) == {"repeated": 0, "superseded": 1, "current": 2}
+    assert world.collect(limit_bytes=1).results == 3
+
+
+def test_of_a_source_the_newest_answers_are_kept(world: World):
+    for number in range(REPEATED_KEPT + 5):
+        world.observe({"a": number})
+    collected = world.collect()
+    assert collected.results == 4 and collected.deleted == 4 and collected.repacked == 0
+    rows = world.results("flow.py:source")
+    assert rows.height == REPEATED_KEPT + 1
+    newest = read_keyed(world.store, rows.tail(1).select(list(FRAGMENTS)))
+    assert newest["value"].to_list() == [str(REPEATED_KEPT + 4)]
+
+
+def test_failures_stay(world: World):
+    world.run({"a": 1})
+    failed = ledger_rows(NODE, ["retailer=b"], status="failed", path=None, row_offset=None, rows=None)
+    writer = world.ledger.writer("rf")
+    writer.append("materializations", failed.with_columns(run_id=pl.lit("rf")))
+    writer.flush()
+    world.collect(limit_bytes=1)
+    left = world.ledger.reader().scan("materializations").collect()
+    assert left["status"].to_list() == ["failed"]
+
+
+def test_tables_of_other_schemas_are_not_mixed(world: World):
+    for number in range(MANY_PACKS + 2):
+        wide = number % 2
+        frame = pl.DataFrame({"n": [number]}, schema={"n": pl.Int32 if wide else pl.Int64})
+        world.run({f"k{number}": frame}, f"v{number}")
+    world.collect()
+    assert len(world.packs()) == 2
+    world.check()
+
+
+def test_a_pack_that_cannot_be_read_is_left_to_the_runs(world: World):
+    for number in range(MANY_PACKS + 1):
+        world.run({f"k{number}": number}, f"v{number}")
+    world.store.remove([world.results()["path"][0]])
+    rows = world.results()
+    assert world.collect().repacked == 0
+    assert world.results().equals(rows)
+
+
+def test_a_new_pack_that_lacks_rows_names_nothing(world: World, monkeypatch: pytest.MonkeyPatch):
+    world.run({key: table(1, 2) for key in "ab"})
+    fragments = world.results().select(list(FRAGMENTS))
+    sink = type(world.store).sink
+    monkeypatch.setattr(
+        type(world.store), "sink", lambda self, path, frame, told: sink(self, path, frame.head(1), told)
+    )
+    with pytest.raises(StoreError, match="holds 1 rows in the place of 4"):
+        repack(world.store, fragments, f"{node_directory(NODE)}/z")
+
+
+def test_another_commit_meanwhile_leaves_everything_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    world = World(tmp_path)
+    for number in range(MANY_PACKS + 1):
+        world.run({f"k{number}": number}, f"v{number}")
+    monkeypatch.setattr(
+        "barca.io.ledger.replacing.revised", lambda rows, *_: (world.run({"late": 1}), rows)[1]
+    )
+    assert world.collect(before=LONG_AGO).repacked == 0
+    monkeypatch.undo()
+    world.check()
+    assert world.collect().repacked == MANY_PACKS + 2
+    world.check()
+
+
+def test_a_fragment_without_rows_moves_too(world: World):
+    world.run({"a": table(), "b": table(1), "c": table()})
+    fragments = world.results().select(list(FRAGMENTS))
+    moved = repack(world.store, fragments, f"{node_directory(NODE)}/z")
+    assert moved.schema == MOVED
+    assert sorted(zip(moved["key"], moved["rows"], moved["size_bytes"] > 0, strict=True)) == [
+        ("retailer=a", 0, False),
+        ("retailer=b", 1, True),
+        ("retailer=c", 0, False),
+    ]
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("run"), st.sets(st.sampled_from("abcd"), min_size=1), st.integers(0, 3), st.booleans()
+        ),
+        st.tuples(st.just("collect"), st.one_of(st.none(), st.integers(0, 3000)), st.booleans()),
+    ),
+    max_size=25,
+)
+
+
+@settings(deadline=None)
+@given(steps)
+def test_whatever_happens_what_stays_is_what_was_stored(history: list[tuple[Any, ...]]):
+    world = World(None)
+    for number, (kind, *rest) in enumerate(history):
+        if kind == "run":
+            keys, version, tables = rest
+            value = table(*range(number % 5)) if tables else {"n": number}
+            world.run({key: value for key in sorted(keys)}, f"v{version}")
+            continue
+        limit, old = rest
+        rows = world.results()
+        collected = world.collect(limit_bytes=limit, before=LATER if old else LONG_AGO)
+        left = world.results()
+        assert left.height == rows.height - collected.results
+        world.check()
+        if limit is None:
+            newest = rows.unique(["key", "run_hash"], keep="last")
+            assert newest.join(left, on=["key", "run_hash", "run_id"], how="anti").is_empty()
+        else:
+            assert int(rows.join(left, on=["key", "run_id"], how="semi")["size_bytes"].sum()) <= limit
+        if old:
+            assert world.packs() == set(left["path"])

@@ -1,0 +1,161 @@
+"""The store stays small: merged at the end of runs, collected on request, never under a run's feet."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from barca import Project
+from barca.__main__ import main
+from barca.errors import BarcaError
+from barca.io.runs import read_markers, write_marker
+
+PIPELINE = """
+import json
+from pathlib import Path
+from barca import asset, partitions_from, sensor
+
+@sensor
+def versions() -> dict:
+    return json.loads(Path("versions.json").read_text())
+
+@asset(partitions={"k": partitions_from(versions)}, batch="all")
+def cleaned(k: list[str], versions: dict) -> dict:
+    return {key: {"k": key, "v": versions[key]} for key in k}
+
+@asset(partitions={"k": partitions_from(cleaned)}, batch="all")
+def scored(k: list[str], cleaned: dict) -> dict:
+    return {key: {"score": cleaned[key]["v"] * 2} for key in k}
+"""
+
+
+class Ticks:
+    def __init__(self, root: Path, keys: int = 4) -> None:
+        self.root = root
+        self.versions = {f"k{number}": 0 for number in range(keys)}
+        (root / "pipeline.py").write_text(PIPELINE)
+
+    def tick(self, number: int) -> Project:
+        self.versions[f"k{number % len(self.versions)}"] = number
+        (self.root / "versions.json").write_text(json.dumps(self.versions))
+        project = Project(self.root, executor="inline")
+        assert project.get("scored").status == "success"
+        return project
+
+    def packs(self) -> list[str]:
+        return [file.name for file in (self.root / ".barca/artifacts").rglob("*.parquet")]
+
+    def check(self, project: Project) -> None:
+        result = project.get("scored")
+        assert result.to_dict()["steps_executed"] == 1  # the sensor
+        assert result.value == {f"k={key}": {"score": 2 * v} for key, v in self.versions.items()}
+
+
+@pytest.fixture
+def ticks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ticks:
+    monkeypatch.chdir(tmp_path)
+    return Ticks(tmp_path)
+
+
+def test_small_packs_of_many_runs_are_merged_at_the_end_of_one(ticks: Ticks, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("barca.project.tidying.MANY_NEW", 5)
+    monkeypatch.setattr("barca.project.tidying.GRACE", -dt.timedelta(minutes=1))
+    monkeypatch.setattr("barca.io.garbage.choice.MANY_PACKS", 5)
+    monkeypatch.setattr("barca.io.garbage.choice.REPEATED_KEPT", 3)
+    counts = []
+    for number in range(1, 31):
+        project = ticks.tick(number)
+        counts.append(len(ticks.packs()))
+    assert max(counts) < 3 * 9 and any(name for name in ticks.packs() if "-g-" in name)
+    ticks.check(project)
+
+
+def test_few_packs_are_not_even_looked_at(ticks: Ticks, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("barca.io.garbage.collect.collect", lambda *_, **__: pytest.fail("not asked for"))
+    for number in range(3):
+        ticks.tick(number)
+
+
+def test_gc_makes_results_fit_into_a_size_and_those_that_went_are_computed_again(ticks: Ticks):
+    for number in range(1, 6):
+        project = ticks.tick(number)
+    foreseen = project.gc("1KB", dry_run=True)
+    assert foreseen["dry_run"] and foreseen["given_up"]["superseded"] > 0
+    assert len(ticks.packs()) == 15
+    told = project.gc("1KB")
+    assert told["given_up"] == foreseen["given_up"] and told["results"] == sum(told["given_up"].values())
+    assert told["kept_bytes"] <= 1000 and told["waiting"] == 0
+    assert len(ticks.packs()) == told["kept"] < 15
+    assert Project(ticks.root, executor="inline").get("scored").status == "success"
+    ticks.check(Project(ticks.root, executor="inline"))
+
+
+def test_gc_without_a_limit_keeps_what_a_return_to_earlier_values_asks_for(ticks: Ticks):
+    for number in (1, 2, 1):
+        ticks.versions = {"k0": number}
+        project = ticks.tick(4 * number)
+    before = sorted(ticks.packs())
+    assert project.gc()["results"] == 0 and sorted(ticks.packs()) == before
+
+
+def test_what_a_run_in_progress_may_read_stays(ticks: Ticks):
+    for number in range(1, 4):
+        project = ticks.tick(number)
+    names = ticks.packs()
+    markers = ticks.root / ".barca/runs"
+    write_marker(markers, run_id="going", command="get", target="scored", started_at=dt.datetime.now(dt.UTC))
+    told = project.gc(1)
+    assert told["deleted"] == 0 and told["waiting"] == len(names) and ticks.packs() == names
+    (markers / "going.json").unlink()
+    assert project.gc(1)["deleted"] == len(names) and not ticks.packs()
+
+
+def test_a_run_is_announced_before_it_reads_the_ledger(ticks: Ticks, monkeypatch: pytest.MonkeyPatch):
+    ticks.tick(1)
+    seen: list[pl.DataFrame] = []
+    from barca.io.ledger import DeltaLedger
+
+    reader = DeltaLedger.reader
+
+    def watched(self):
+        seen.append(read_markers(ticks.root / ".barca/runs"))
+        return reader(self)
+
+    monkeypatch.setattr(DeltaLedger, "reader", watched)
+    ticks.tick(2)
+    assert seen[0]["target"].to_list() == ["scored"]
+    assert read_markers(ticks.root / ".barca/runs").is_empty()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"targets": "nothing"}, {"targets": "scored", "partition": {"k": ["zz"]}, "refresh": "no"}]
+)
+def test_what_does_not_become_a_run_leaves_no_marker(ticks: Ticks, wrong: dict):
+    project = ticks.tick(1)
+    with pytest.raises(BarcaError):
+        project.get(**wrong)
+    assert read_markers(ticks.root / ".barca/runs").is_empty()
+    assert project.history()["total"] == 1
+
+
+@pytest.mark.parametrize("size", ["", "lots", "-1GB", 0])
+def test_a_size_that_is_none_is_refused(ticks: Ticks, size: object):
+    with pytest.raises(BarcaError, match="a size is"):
+        ticks.tick(1).gc(size)
+
+
+def test_the_command(ticks: Ticks, capsys: pytest.CaptureFixture[str]):
+    ticks.tick(1)
+    assert main(["gc", "--max-size", "1KB", "--dry-run", "--json"]) == 0
+    foreseen = json.loads(capsys.readouterr().out)
+    assert foreseen["dry_run"] and len(ticks.packs()) == 3
+    assert main(["gc", "--max-size", "1KB", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["given_up"] == foreseen["given_up"]
+    assert main(["gc", "--pretty"]) == 0
+    assert "results given up: none" in capsys.readouterr().out
+    assert main(["gc", "--max-size", "much", "--json"]) == 2
+    assert "a size is a positive number" in capsys.readouterr().err
