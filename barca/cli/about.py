@@ -21,7 +21,10 @@ def version(as_json: opt.Json = False, pretty: opt.Pretty = False) -> None:
 
 
 def docs(
-    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="What to read about.")] = None,
+    topic: Annotated[
+        str | None,
+        typer.Argument(metavar="[TOPIC]", help="What to read about.", autocompletion=opt.completed("topics")),
+    ] = None,
     as_json: opt.Json = False,
     pretty: opt.Pretty = False,
 ) -> None:

@@ -90,6 +90,10 @@ def run(arguments: Sequence[str]) -> int:
         The exit code.
     """
     words = list(arguments) or ["--help"]
+    if _COMPLETION in os.environ:
+        from barca.cli.completing import join_words
+
+        join_words(os.environ)
     app = make_app(words[:1]) if words[0] in _COMMANDS and _COMPLETION not in os.environ else make_app()
     try:
         code = typer.main.get_command(app).main(words, prog_name="barca", standalone_mode=False)

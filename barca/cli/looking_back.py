@@ -28,7 +28,10 @@ def history(
         typer.Option("--status", metavar="S", help=f"Only runs that are {', '.join(RUN_STATUSES)}."),
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--target", metavar="T", help="Only runs of this target.")
+        str | None,
+        typer.Option(
+            "--target", metavar="T", help="Only runs of this target.", autocompletion=opt.completed("targets")
+        ),
     ] = None,
     as_json: opt.Json = False,
     pretty: opt.Pretty = False,
@@ -95,7 +98,11 @@ def logs(
 def stats(
     words: Annotated[
         list[str],
-        typer.Argument(metavar="NODE FILES", help="A node's name or id, then project files or directories."),
+        typer.Argument(
+            metavar="NODE FILES",
+            help="A node's name or id, then project files or directories.",
+            autocompletion=opt.completed("words"),
+        ),
     ],
     target_seconds: Annotated[
         str | None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,18 @@ def choices(*names: str) -> Callable[[], list[str]]:
     return lambda: list(names)
 
 
+def completed(name: str) -> Callable[[Any, str], list[str]]:
+    """What a shell offers, by the name of a function of `completing`, which is imported when it is asked."""
+
+    def offer(ctx: Any, incomplete: str) -> list[str]:
+        from barca.cli import completing
+
+        found: list[str] = getattr(completing, name)(ctx, incomplete)
+        return found
+
+    return offer
+
+
 Words = Annotated[
     list[str] | None,
     typer.Argument(
@@ -25,6 +37,7 @@ Words = Annotated[
         help="Node names or ids, then project files or directories. Without files: every .py file under "
         "the project root that imports barca.",
         show_default=False,
+        autocompletion=completed("words"),
     ),
 ]
 OneTarget = Annotated[
@@ -33,6 +46,7 @@ OneTarget = Annotated[
         metavar="TARGET FILES",
         help="A node's name or id, then project files or directories.",
         show_default=False,
+        autocompletion=completed("words"),
     ),
 ]
 Files = Annotated[
@@ -46,6 +60,7 @@ Partition = Annotated[
         metavar="DIM=V[,V]",
         help="Only these keys (repeatable); or a JSON object.",
         show_default=False,
+        autocompletion=completed("partitions"),
     ),
 ]
 Batch = Annotated[
@@ -58,7 +73,14 @@ Batch = Annotated[
     ),
 ]
 Refresh = Annotated[
-    str | None, typer.Option("--refresh", metavar="A,B", help="Run these nodes again.", show_default=False)
+    str | None,
+    typer.Option(
+        "--refresh",
+        metavar="A,B",
+        help="Run these nodes again.",
+        show_default=False,
+        autocompletion=completed("targets"),
+    ),
 ]
 NoCascade = Annotated[
     bool, typer.Option("--no-cascade", help="Refresh the named nodes only, not what reads them.")
@@ -67,7 +89,13 @@ RefreshAll = Annotated[bool, typer.Option("--refresh-all", help="Run everything 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would run and why; run nothing.")]
 Env = Annotated[
     str | None,
-    typer.Option("--env", metavar="NAME", help="Environment of barca.toml to run in.", show_default=False),
+    typer.Option(
+        "--env",
+        metavar="NAME",
+        help="Environment of barca.toml to run in.",
+        show_default=False,
+        autocompletion=completed("environments"),
+    ),
 ]
 Output = Annotated[
     str | None,

@@ -104,6 +104,7 @@ def export(
             metavar="TARGET DIR FILES",
             help="A node's name or id, a directory or a file like out.parquet to write, then project files.",
             show_default=False,
+            autocompletion=opt.completed("words"),
         ),
     ] = None,
     form: Annotated[
