@@ -16,6 +16,17 @@ from barca.errors import UsageError, plural
 HEAD_ROWS = 10
 EXPORT_FORMATS = ("parquet", "csv", "ndjson", "ipc")
 
+ExportFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="|".join(EXPORT_FORMATS),
+        help="Of the files (default: parquet).",
+        show_default=False,
+        autocompletion=opt.choices(*EXPORT_FORMATS),
+    ),
+]
+
 
 def head(
     words: opt.OneTarget = None,
@@ -107,16 +118,7 @@ def export(
             autocompletion=opt.completed("words"),
         ),
     ] = None,
-    form: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="|".join(EXPORT_FORMATS),
-            help="Of the files (default: parquet).",
-            show_default=False,
-            autocompletion=opt.choices(*EXPORT_FORMATS),
-        ),
-    ] = None,
+    form: ExportFormat = None,
     partition: opt.Partition = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a single file that is there.")
