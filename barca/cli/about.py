@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from barca.cli import options as opt
+from barca.cli.completing import TOPICS
 from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view, show_version
 from barca.errors import UsageError, did_you_mean
-
-TOPICS = Path(__file__).parent / "topics"
 
 
 def version(as_json: opt.Json = False, pretty: opt.Pretty = False) -> None:

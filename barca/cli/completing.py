@@ -14,6 +14,9 @@ from typing import Any, Final
 
 from barca.config import find_root, read_config
 
+TOPICS: Final = Path(__file__).parent / "topics"
+"""The pages of the manual."""
+
 _MOST: Final = 200
 """At most so many values of a dimension are offered."""
 
@@ -56,8 +59,6 @@ def environments(_context: Any, _incomplete: str) -> list[str]:
 
 def topics(_context: Any, _incomplete: str) -> list[str]:
     """Topics of the manual."""
-    from barca.cli.about import TOPICS
-
     return sorted(path.stem for path in TOPICS.glob("*.md"))
 
 

@@ -275,7 +275,7 @@ def test_what_workers_print_stands_above_the_bars(project):
 def test_the_examples_of_the_manual_load(shop):
     import re
 
-    from barca.cli.about import TOPICS
+    from barca.cli.completing import TOPICS
 
     (shop.root / "pipeline.py").unlink()
 
