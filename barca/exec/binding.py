@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import polars as pl
 
@@ -18,7 +19,7 @@ from barca.io.annotations import list_item, mapping_value, parameter_annotations
 from barca.io.fragments import read_keyed, scan_fragments
 from barca.io.keyed import ROW, keyed_by, read_keyed_rows
 from barca.io.values import form_table, read_table, read_value, read_values
-from barca.lookup import lookup
+from barca.lookup import lookup_sorted
 from barca.partitions import display_keys, display_text
 from barca.schemas import KEY, PATH, VALUE, dimension
 
@@ -212,10 +213,10 @@ def _keyed_values(work: Work, binding: InputBinding, store: PackStore) -> pl.Ser
     Raises:
         InputError: The source has no value for a key.
     """
-    pairs = read_keyed(store, binding.fragments)
+    pairs = _read_keyed(store, binding.fragments)
     (name,) = work.dimensions
     own = work.keys.select(KEY, pl.col(dimension(name)).alias(_RAW))
-    own = lookup(own, pairs.select(pl.col(KEY).alias(_RAW), VALUE), [VALUE], on=_RAW)
+    own = lookup_sorted(own, pairs.select(pl.col(KEY).alias(_RAW), VALUE), [VALUE], on=_RAW)
     values = own.get_column(VALUE)
     if values.null_count():
         key = own.filter(pl.col(VALUE).is_null()).item(0, KEY)
@@ -255,6 +256,19 @@ def _own_rows(work: Work, binding: InputBinding, store: PackStore) -> pl.DataFra
 
 
 _RAW = "raw"
+
+_last_keyed: WeakKeyDictionary[PackStore, tuple[dict[str, str], pl.DataFrame]] = WeakKeyDictionary()
+
+
+def _read_keyed(store: PackStore, fragment: pl.DataFrame) -> pl.DataFrame:
+    """As `read_keyed`; the last one is kept, since every call of a node reads all of the same source."""
+    stamps = store.stamps(fragment.get_column(PATH))
+    last = _last_keyed.get(store)
+    if last is not None and stamps and last[0] == stamps:
+        return last[1]
+    pairs = read_keyed(store, fragment)
+    _last_keyed[store] = stamps, pairs
+    return pairs
 
 
 def _parsed(texts: pl.Series) -> list[Any]:

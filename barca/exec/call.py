@@ -151,7 +151,7 @@ class _Call:
         self._begun: list[str] = self._keys
         self._failures: dict[str, Failure] = {}
         self._elapsed: list[float] | float = 0.0
-        self._fragments = empty(FRAGMENTS)
+        self._fragments = _NOTHING
         self._publisher: Publisher | None = None
         self._raised = False
         self._malformed = False
@@ -209,7 +209,7 @@ class _Call:
 
     def _fail_all(self, failure: Failure) -> None:
         self._failures = {**dict.fromkeys(self._begun, failure), **self._failures}
-        self._fragments = empty(FRAGMENTS)
+        self._fragments = _NOTHING
 
     # --- one call for all keys ----------------------------------------------------------------------
 
@@ -389,6 +389,8 @@ class _Call:
         for key, error in stored.failures:
             self._failures[key] = describe(error)
 
+
+_NOTHING = empty(FRAGMENTS)
 
 _SETTLED = frozenset((dict, list, str, int, float, bool, type(None), tuple, pl.DataFrame))
 """Types whose values need no computing before they are stored."""

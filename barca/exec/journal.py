@@ -42,7 +42,7 @@ GROUP_SECONDS: Final = 0.5
 GROUP_ROWS: Final = 50_000
 """What ended is committed once it is so many rows."""
 
-_COSTS: Final = 4
+_COSTS: Final = 8
 """Committing takes about one part in so many of the time, at most."""
 
 SHOWN_FAILURES: Final = 5

@@ -40,14 +40,20 @@ def outcome_rows(
     """
     frame = pl.DataFrame({KEY: keys}, schema={KEY: pl.String})
     elapsed = (
-        pl.lit(elapsed_seconds, pl.Float64)
+        elapsed_seconds
         if isinstance(elapsed_seconds, float)
         else pl.Series(elapsed_seconds, dtype=pl.Float64)
     )
-    frame = frame.with_columns(pl.lit(attempt, pl.Int64).alias(ATTEMPTS), elapsed.alias(ELAPSED_SECONDS))
+    columns = {
+        KEY: pl.col(KEY),
+        STATUS: pl.lit("success"),
+        **dict.fromkeys((ERROR_TYPE, ERROR_MESSAGE, TRACEBACK), pl.lit(None, pl.String)),
+        ATTEMPTS: pl.lit(attempt, pl.Int64),
+        ELAPSED_SECONDS: pl.lit(elapsed),
+    }
     if not failures:
-        nothing = [pl.lit(None, pl.String).alias(name) for name in (ERROR_TYPE, ERROR_MESSAGE, TRACEBACK)]
-        return frame.with_columns(pl.lit("success").alias(STATUS), *nothing).select(list(OUTCOMES))
+        return frame.select(columns[name].alias(name) for name in OUTCOMES)
+    frame = frame.select(columns[name].alias(name) for name in (KEY, ATTEMPTS, ELAPSED_SECONDS))
     told = _failure_rows(failures)
     return frame.join(told, on=KEY, how="left", maintain_order="left").select(
         pl.col(name).fill_null("success") if name == STATUS else pl.col(name) for name in OUTCOMES

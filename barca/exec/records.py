@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from barca.exec.sizes import status_of
-from barca.lookup import lookup
+from barca.lookup import lookup, same_keys
 from barca.model import WorkResult
 from barca.plan.changed import env_marks
 from barca.schemas import (
@@ -74,12 +74,11 @@ def materialization_rows(
         now: Time of the rows.
     """
     works = list({id(one.work): one.work for one in ended}.values())
-    # a key of several works has the same identity in each
     identity = pl.concat([work.keys for work in works]).select(KEY, RUN_HASH, INPUT_HASHES)
-    if len(works) > 1:
-        identity = identity.unique(KEY, keep="any")
     stored = pl.concat([one.fragments for one in ended]).drop(RUN_HASH)
     outcomes = pl.concat([one.outcomes for one in ended])
+    if len(works) > 1 and not same_keys(outcomes, identity):
+        identity = identity.unique(KEY, keep="any")  # a key of several works has the same in each
     heights = pl.Series([one.outcomes.height for one in ended], dtype=pl.Int64)
     calls = pl.Series([one.work.id for one in ended], dtype=pl.String).repeat_by(heights)
     constants = {

@@ -40,24 +40,24 @@ def arrange(rows: pl.DataFrame, owner: pl.Series) -> tuple[pl.DataFrame, pl.Seri
         The rows, same columns, sorted by owner and then by every column; the owners in the same order.
     """
     names = rows.columns
+    normal = [
+        _normal(exact(name), dtype).alias(name) for name, dtype in rows.schema.items() if _holds_float(dtype)
+    ]
+    frame = rows.with_columns(normal) if normal else rows
+    if strictly_rising(owner):  # mostly: one row a key, in the order of the keys
+        return frame, owner
     by = free_name("owner", names)
-    frame = rows.with_columns(owner.alias(by)).with_columns(
-        [
-            _normal(exact(name), dtype).alias(name)
-            for name, dtype in rows.schema.items()
-            if _holds_float(dtype)
-        ]
-    )
-    ordered = owner.is_sorted()
-    if not ordered:
+    frame = frame.with_columns(owner.alias(by))
+    if not owner.is_sorted():
         frame = frame.sort(by, maintain_order=True)
-    if names and not _strictly_rising(frame.get_column(by)):
+    if names and not strictly_rising(frame.get_column(by)):
         frame = frame.sort(exactly([by, *names]))
     return frame.select(exactly(names)) if names else pl.DataFrame(height=rows.height), frame.get_column(by)
 
 
-def _strictly_rising(owner: pl.Series) -> bool:
-    return owner.len() < 2 or not (owner.slice(1) == owner.slice(0, owner.len() - 1)).any()
+def strictly_rising(owner: pl.Series) -> bool:
+    """Whether positions rise from row to row: no key owns two rows, and the rows are in order."""
+    return owner.len() < 2 or (owner.slice(1) > owner.slice(0, owner.len() - 1)).all()
 
 
 def _holds_float(dtype: pl.DataType) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from barca.errors import OutputError
-from barca.io.canonical import arrange, free_name
+from barca.io.canonical import arrange, free_name, strictly_rising
 from barca.io.digests import digest_rows, digest_values
 from barca.io.dtypes import dtype_text
 from barca.io.footer import footer
@@ -97,11 +97,14 @@ def write_rows(shelf: Shelf, rows: pl.DataFrame, owner: pl.Series, columns: Sequ
         `schemas.FRAGMENTS`, in the order of `shelf.keys`.
     """
     rows, owner = arrange(rows, owner)
-    counts = _counts(owner, shelf.keys.height)
+    one_each = owner.len() == shelf.keys.height and strictly_rising(owner)
+    counts = _counts(owner, shelf.keys.height, one_each=one_each)
     types = {name: dtype_text(dtype) for name, dtype in rows.schema.items()}
     text = dtype_text(pl.String())
     digests = digest_rows(rows, counts.to_list(), [(name, types.get(name, text)) for name in columns])
-    dims = _dimension_columns(shelf)[owner] if shelf.dimensions else None
+    dims = _dimension_columns(shelf) if shelf.dimensions else None
+    if dims is not None and not one_each:
+        dims = dims[owner]
     frame = rows if dims is None else dims.hstack(rows.get_columns())
     return _write(shelf, "table", frame, counts, digests, {"columns": list(columns)})
 
@@ -164,22 +167,19 @@ def _write(
             node=shelf.node,
             remediation="return columns of types that Parquet has",
         ) from error
-    rows = pl.col(ROWS)
+    rows = pl.lit(counts)
     share = (rows * (size / max(frame.height, 1))).round().cast(pl.Int64)
-    return (
-        shelf.keys.select(KEY, RUN_HASH)
-        .with_columns(
-            pl.lit(kind).alias(FORMAT),
-            pl.lit(shelf.path).alias(PATH),
-            counts.alias(ROWS),
-            pl.Series(DIGEST, digests, dtype=pl.String),
-        )
-        .with_columns(
-            (rows.cum_sum() - rows).alias(ROW_OFFSET),
-            pl.when(rows > 0).then(share.clip(1)).otherwise(0).alias(SIZE_BYTES),
-        )
-        .select(list(FRAGMENTS))
-    )
+    columns = {  # one query: these are what a small call takes longest for
+        KEY: pl.col(KEY),
+        RUN_HASH: pl.col(RUN_HASH),
+        FORMAT: pl.lit(kind),
+        PATH: pl.lit(shelf.path),
+        ROW_OFFSET: rows.cum_sum() - rows,
+        ROWS: rows,
+        SIZE_BYTES: pl.when(rows > 0).then(share.clip(1)).otherwise(0),
+        DIGEST: pl.lit(pl.Series(digests, dtype=pl.String)),
+    }
+    return shelf.keys.select(columns[name].alias(name) for name in FRAGMENTS)
 
 
 def _dimension_columns(shelf: Shelf) -> pl.DataFrame:
@@ -189,9 +189,9 @@ def _dimension_columns(shelf: Shelf) -> pl.DataFrame:
     return frame
 
 
-def _counts(owner: pl.Series, keys: int) -> pl.Series:
+def _counts(owner: pl.Series, keys: int, *, one_each: bool) -> pl.Series:
     """Rows of each key, from the sorted owners."""
-    if owner.len() == keys and owner.n_unique() == keys:
+    if one_each:
         return pl.repeat(1, keys, dtype=pl.Int64, eager=True)
     positions = pl.DataFrame({"owner": pl.int_range(keys, dtype=pl.UInt32, eager=True)})
     found = pl.DataFrame({"owner": owner}).group_by("owner").len("rows")

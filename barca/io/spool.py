@@ -21,16 +21,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-PARTS: Final = 32
+PARTS: Final = 64
 """Into so many parts a table is cut."""
 
-HELD_BYTES: Final = 4_000_000
-"""Of each part so much waits in memory to be written."""
+PART_BYTES: Final = 8_000_000
+"""Parts are stored together up to so much: a small table is one of them."""
+
+HELD_BYTES: Final = 48_000_000
+"""So much of the table waits in memory to be written."""
 
 PIECE_ROWS: Final = 2_000
 """Rows computed at once: rows may be wide."""
 
-_PART: Final = "part"
+_PART: Final = "\0part"  # tables may have a column `part`
 
 
 class Spool:
@@ -45,7 +48,8 @@ class Spool:
         self._directory = directory
         self._names = list(dimensions)
         self._schema: pl.Schema | None = None
-        self._held: dict[int, list[pl.DataFrame]] = {}
+        self._held: list[pl.DataFrame] = []
+        self._held_bytes = 0
         self._bytes: dict[int, int] = {}
         self._files: dict[int, list[Path]] = {}
 
@@ -69,7 +73,7 @@ class Spool:
             self._take(pl.DataFrame(pl.from_arrow(piece)))
 
     def parts(self, keys: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-        """Each part that has rows or keys.
+        """The table part by part, small parts together.
 
         Args:
             keys: Frame with the `dim:` columns, String.
@@ -81,41 +85,60 @@ class Spool:
         if any(text_form(name, empty.schema[name]) is None for name in self._names if name in empty.columns):
             yield empty, keys  # what stores it says what is wrong
             return
+        held = self._cut()
         numbered = keys.with_columns(_number([pl.col(dimension(name)) for name in self._names]))
-        for (part,), own in numbered.partition_by(_PART, as_dict=True, include_key=False).items():
-            yield self._read(int(part), empty), own
-        for part in [*self._held, *self._files]:
-            if (rows := self._read(part, empty)).height:
-                yield rows, keys.clear()
+        for parts in self._grouped():
+            own = numbered.filter(pl.col(_PART).is_in(parts)).drop(_PART)
+            rows = [frame for part in parts for frame in (*self._read(part), *held.pop(part, ()))]
+            if rows or own.height:
+                yield pl.concat([empty, *rows]), own
 
     def _take(self, piece: pl.DataFrame) -> None:
         self._schema = piece.schema
         texts = [text_form(name, piece.schema[name]) for name in self._names if name in piece.columns]
         known = [text for text in texts if text is not None]
         number = _number(known) if len(known) == len(self._names) else pl.lit(0, pl.UInt64).alias(_PART)
-        parts = piece.with_columns(number).partition_by(_PART, as_dict=True, include_key=False)
-        for (part,), rows in parts.items():
-            held = self._held.setdefault(part, [])
-            held.append(rows)
+        self._held.append(piece.with_columns(number))
+        self._held_bytes += int(piece.estimated_size())
+        if self._held_bytes > HELD_BYTES:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            for part, (rows,) in self._cut().items():
+                file = self._directory / f"{STAGING_PREFIX}{os.getpid()}-{uuid.uuid4().hex}"
+                self._files.setdefault(part, []).append(file)
+                rows.write_ipc(file, compression="lz4")
+
+    def _cut(self) -> dict[int, tuple[pl.DataFrame]]:
+        """What is held, by part, and no longer held.
+
+        All of it at once: what is cut out of a piece keeps the texts of the whole piece in memory.
+        """
+        if not self._held:
+            return {}
+        held, self._held, self._held_bytes = pl.concat(self._held), [], 0
+        cut = held.partition_by(_PART, as_dict=True, include_key=False)
+        for (part,), rows in cut.items():
             self._bytes[part] = self._bytes.get(part, 0) + int(rows.estimated_size())
-            if self._bytes[part] > HELD_BYTES:
-                self._write(part)
+        return {int(part): (rows,) for (part,), rows in cut.items()}
 
-    def _write(self, part: int) -> None:
-        file = self._directory / f"{STAGING_PREFIX}{os.getpid()}-{uuid.uuid4().hex}"
-        self._files.setdefault(part, []).append(file)
-        self._directory.mkdir(parents=True, exist_ok=True)
-        pl.concat(self._held.pop(part)).write_ipc(file, compression="lz4")
-        self._bytes[part] = 0
+    def _grouped(self) -> Iterator[list[int]]:
+        """Parts that are stored together."""
+        group: list[int] = []
+        size = 0
+        for part in range(PARTS):
+            if group and size + self._bytes.get(part, 0) > PART_BYTES:
+                yield group
+                group, size = [], 0
+            group.append(part)
+            size += self._bytes.get(part, 0)
+        yield group
 
-    def _read(self, part: int, empty: pl.DataFrame) -> pl.DataFrame:
-        """The rows of a part, which are then gone."""
-        files = self._files.pop(part, [])
-        frames = [pl.read_ipc(file.read_bytes()) for file in files]
-        frames += self._held.pop(part, [])
-        for file in files:
+    def _read(self, part: int) -> list[pl.DataFrame]:
+        """The rows of a part that lie on the disk, and then no longer."""
+        frames = []
+        for file in self._files.pop(part, []):
+            frames.append(pl.read_ipc(file.read_bytes()))
             file.unlink(missing_ok=True)
-        return pl.concat([empty, *frames])
+        return frames
 
 
 def _number(texts: Sequence[pl.Expr]) -> pl.Expr:

@@ -123,7 +123,7 @@ def _encoded(name: str) -> str:
 
 def test_b7_a_null_in_the_dimension_column_is_an_extra_key(store):
     table = pl.DataFrame({"retailer": ["r1", None], "x": [1, 2]})
-    with pytest.raises(OutputError, match="1 rows for no key of the call: retailer=null") as caught:
+    with pytest.raises(OutputError, match="1 row for no key of the call: retailer=null") as caught:
         pack_table(store, PATH, NODE, table, work_keys("r1"), ("retailer",))
     assert (caught.value.code, caught.value.node) == ("extra_key", NODE)
     assert store.calls["write"] == 0

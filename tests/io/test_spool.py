@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +25,8 @@ KEYS = [f"k{number:03d}" for number in range(200)]
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barca.io.spool.PIECE_ROWS", 50)
-    monkeypatch.setattr("barca.io.spool.HELD_BYTES", 500)
+    monkeypatch.setattr("barca.io.spool.HELD_BYTES", 5_000)
+    monkeypatch.setattr("barca.io.spool.PART_BYTES", 2_000)
 
 
 def rows() -> pl.DataFrame:
@@ -85,6 +89,15 @@ def test_a_query_that_fails_in_the_middle_is_the_failure_of_the_call(tmp_path: A
     assert list(tmp_path.rglob(f"{STAGING_PREFIX}*")) == []
 
 
+def test_a_column_may_be_called_part() -> None:
+    store = MemoryPackStore()
+    frame = rows().rename({"n": "part"})
+    result = run_batch(lambda r: frame.lazy(), KEYS, store, engine="streaming")
+    assert failures(result) == {}
+    stored = store.scan(result.fragments.get_column(PATH).unique().to_list()).collect(engine="in-memory")
+    assert stored.get_column("part").sort().to_list() == list(range(1_000))
+
+
 def test_an_empty_table_gives_every_key_no_rows() -> None:
     result = run_batch(lambda r: rows().lazy().head(0), KEYS, MemoryPackStore(), engine="streaming")
     assert len(succeeded(result)) == 200
@@ -98,3 +111,50 @@ def test_generators_and_dicts_of_streaming_nodes_are_as_anywhere() -> None:
 
     result = run_batch(step, KEYS[:3], engine="streaming")
     assert failures(result) == {}
+
+
+PEAK = """
+import sys
+from pathlib import Path
+import polars as pl
+from barca.exec.memory import read_peak, reset_peak
+from barca.io.packing import Shelf
+from barca.io.fragments import pack_table
+from barca.io.spool import Spool
+from barca.io.storage import FilePackStore
+from tests.exec.works import work_keys
+
+class Table:
+    def to_arrow_reader(self, rows):
+        for begin in range(0, KEYS, 100):
+            numbers = pl.DataFrame({"n": range(begin * 20, begin * 20 + 2_000)})
+            text = pl.col("n").hash().cast(pl.String).str.zfill(20)
+            wide = numbers.select(r=(pl.col("n") // 20).cast(pl.String), text=pl.concat_str([text] * 125))
+            yield wide.to_arrow().combine_chunks().to_batches()[0]
+
+KEYS = int(sys.argv[2])
+store = FilePackStore(Path(sys.argv[1]))
+keys = work_keys([str(number) for number in range(KEYS)])
+reset_peak()
+with Spool(store.scratch, ("r",)) as spool:
+    spool.fill(Table())
+    for number, (rows, own) in enumerate(spool.parts(keys)):
+        pack_table(store, f"n/{number}.parquet", "flow.py:node", rows, own, ("r",))
+print(read_peak())
+"""
+
+
+@pytest.mark.slow
+def test_b10_memory_does_not_grow_with_the_table(tmp_path: Any) -> None:
+    """50 kB a key: 8,000 keys are 400 MB, 2,000 a quarter of it."""
+    peaks = []
+    for keys in (2_000, 8_000):
+        done = subprocess.run(
+            [sys.executable, "-c", PEAK, str(tmp_path / str(keys)), str(keys)],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "POLARS_MAX_THREADS": "1"},
+        )
+        peaks.append(int(done.stdout))
+    assert peaks[1] - peaks[0] < 100_000_000, peaks
