@@ -106,7 +106,7 @@ def to_repack(kept: pl.DataFrame, listing: pl.DataFrame) -> pl.DataFrame:
         .unique([NODE, PATH, ROW_OFFSET, KEY])
         .group_by(NODE, PATH)
         .agg(pl.col(SIZE_BYTES).sum().alias("live"))
-        .join(listing.select(PATH, SIZE_BYTES), on=PATH, how="inner")
+        .join(listing.select(PATH, SIZE_BYTES), on=PATH, how="inner", maintain_order="none")
     )
     small = pl.col(SIZE_BYTES) < SMALL_BYTES
     many = small & (small.sum().over(NODE) > MANY_PACKS)

@@ -130,7 +130,7 @@ def _repacked(
     rows = ledger.reader().scan("materializations").filter(successes() & (pl.col(NODE) == node))
     fragments = (
         rows.filter(pl.col(PATH).is_in(packs.get_column(PATH).implode()))
-        .join(dropped.lazy(), on=[KEY, RUN_HASH, RUN_ID], how="anti")
+        .join(dropped.lazy(), on=[KEY, RUN_HASH, RUN_ID], how="anti", maintain_order="none")
         .select(list(FRAGMENTS))
         .unique()
         .collect(engine="in-memory")
