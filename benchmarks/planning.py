@@ -38,7 +38,13 @@ def label(key: str) -> int:
 
 def forms(keys: int) -> dict[str, object]:
     groups = [[str(number + offset) for offset in range(100)] for number in range(0, keys, 100)]
-    return {"1000": 1_000, "all": "all", "batches": batches(groups), "batches_by": batches_by(label)}
+    return {
+        "unbatched": None,
+        "1000": 1_000,
+        "all": "all",
+        "batches": batches(groups),
+        "batches_by": batches_by(label),
+    }
 
 
 def median_ms(action: Callable[[], object], repeat: int) -> float:
@@ -56,7 +62,7 @@ def measure(declared: int, running: int, repeat: int) -> list[tuple[str, float, 
     for form, batch in forms(declared).items():
 
         @asset(partitions={"k": partitions(range(declared))}, batch=batch)
-        def node(k: list[str]) -> dict: ...
+        def node(k) -> dict: ...
 
         graph = graph_of([node], Path.cwd())
         (node_id,) = graph.nodes
@@ -78,6 +84,7 @@ def measure(declared: int, running: int, repeat: int) -> list[tuple[str, float, 
         decision = plan.nodes[node_id].decision
         stale = decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
         assert stale.height == running
+        assert plan.nodes[node_id].calls.height == running
         whole = median_ms(partial(build_plan, inputs), repeat)
         given = labels.head(running)
         grouping = median_ms(partial(calls, stale, graph.nodes[node_id], batch, given), repeat)
