@@ -92,6 +92,27 @@ def test_a_key_that_a_keyed_source_has_not_is_named(store: MemoryPackStore) -> N
     assert "`r=z`" in failures(run_function(lambda r, versions: 1, work, store))["r=z"]
 
 
+def test_calls_of_one_source_read_it_once_and_not_when_it_is_gone(
+    store: MemoryPackStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    scan = store.scan
+    monkeypatch.setattr(store, "scan", lambda paths, *rest: (read.extend(paths), scan(paths, *rest))[1])
+    binding = keyed(store, {"a": 1, "b": 2})
+    for key in ("a", "b", "a"):
+        result = run_function(annotated(int, "versions"), make_work([key], inputs=(binding,)), store)
+        assert failures(result) == {}
+    assert SEEN[-3:] == [1, 2, 1] and read == ["versions/1.parquet"]
+    again = keyed(store, {"a": 3})
+    run_function(annotated(int, "versions"), make_work(["a"], inputs=(again,)), store)
+    assert SEEN[-1] == 3, "the pack was written anew"
+    store.remove(["versions/1.parquet"])
+    assert (
+        "missing"
+        in failures(run_function(lambda r, versions: 1, make_work(["a"], inputs=(again,)), store))["r=a"]
+    )
+
+
 def test_whole_is_read_once_for_all_keys(store: MemoryPackStore) -> None:
     seen: list[Any] = []
     fragment = stored_values(store, SOURCE, {(): pl.DataFrame({"rate": [2.0]})}, ())

@@ -18,6 +18,7 @@ from barca.exec.runner import Runner
 from barca.hashing import hash_text
 from barca.model import FunctionRef, Work, WorkerDied, WorkResult
 from barca.plan import build_plan
+from barca.records import replace as changed
 from tests.plan.worlds import Planner, graph_of
 
 Answer = Callable[[Work], WorkResult | WorkerDied]
@@ -260,6 +261,29 @@ def test_a_key_that_fails_alone_uses_the_configured_attempts():
     assert run.attempts("a") == {f"k=c{n:02d}": 3 if n in (4, 7) else 1 for n in range(10)}
     assert run.report.nodes["a"].failed["key"].to_list() == ["k=c07"]
     assert CLOCK.time - before >= 5.0 + 10.0, "the pause grows linearly"
+
+
+def test_keys_that_fail_alone_in_a_batched_call_wait_and_run_again_together_without_the_others():
+    run = Run(
+        batched("all", 10, retries=3, retry_backoff=5.0),
+        "a",
+        answers=lambda w: answer(w, failing={"k=c03", "k=c07"} if w.attempt < 3 else {"k=c07"}),
+    )
+    before = CLOCK.time
+    run.go()
+    assert run.calls("a") == [10, 2, 2]
+    assert run.report.nodes["a"].failed["key"].to_list() == ["k=c07"]
+    assert CLOCK.time - before >= 5.0 + 10.0
+
+
+def test_an_answer_without_form_is_not_asked_for_again():
+    run = Run(
+        batched("all", 10, retries=3),
+        "a",
+        answers=lambda w: changed(answer(w, failing={"k=c03"}, raised=True), malformed=True),
+    ).go()
+    assert run.calls("a") == [10]
+    assert run.report.nodes["a"].failed.height == 10
 
 
 def test_a_dead_worker_names_its_key_and_the_others_run_again():

@@ -381,6 +381,43 @@ def test_b2_an_answer_for_another_key_fails_the_whole_call_naming_it(project):
     assert all("answered for `k=zz`" in step["error_message"] for step in steps.values())
 
 
+def test_b2_one_key_that_is_answered_under_another_name_does_not_cost_the_others(project):
+    write_answer(project, "return {'C42' if key == 'c42' else key: 1 for key in k}")
+    steps = steps_of(project, project.get("node"))
+    assert [key for key, step in steps.items() if step["status"] == "failed"] == ["k=c42"]
+    assert "answered for `k=C42`" in steps["k=c42"]["error_message"]
+
+
+def test_cutoff_is_by_key_and_rows_in_another_order_are_the_same(project):
+    project.write(
+        "pipeline.py",
+        """
+        import pathlib
+        import polars as pl
+        from barca import asset, partitions, partitions_from
+
+        @asset(partitions={"k": partitions(["a", "b", "c"])}, batch="all", cutoff=True)
+        def rows(k: list[str]) -> pl.DataFrame:
+            table = pl.DataFrame({"k": [x for x in k for _ in range(3)]})
+            table = table.with_columns(n=pl.int_range(pl.len()).over("k"))
+            return table  # CHANGED
+
+        @asset(partitions={"k": partitions_from(rows)}, batch="all")
+        def total(k: list[str], rows: pl.LazyFrame) -> pl.LazyFrame:
+            with open(pathlib.Path(__file__).with_name("total.calls"), "a") as file:
+                file.write(",".join(k) + "\\n")
+            return rows.group_by("k").agg(pl.col("n").sum())
+        """,
+    )
+    project.get("total")
+    calls(project, "total")
+    project.edit("pipeline.py", "return table  # CHANGED", "return table.reverse()")
+    assert project.ran("total") == {"rows": 3}, "the rows backwards"
+    project.edit("pipeline.py", "table.reverse()", "table.with_columns(pl.col('n') + (pl.col('k') == 'b'))")
+    assert project.ran("total") == {"rows": 3, "total": 1}
+    assert calls(project, "total") == [["b"]]
+
+
 def test_b2_a_key_given_twice_is_an_error_naming_it(project):
     write_answer(project, "yield from [('c00', 1), ('c00', 2)]")
     result = project.get("node", partition={"k": ["c00", "c01"]})
