@@ -99,6 +99,8 @@ def run(arguments: Sequence[str]) -> int:
         code = typer.main.get_command(app).main(words, prog_name="barca", standalone_mode=False)
     except BaseException as raised:
         if isinstance(raised, SystemExit):
+            if isinstance(raised.__context__, BrokenPipeError):  # who read the help has seen enough
+                return 0
             return raised.code if isinstance(raised.code, int) else int(raised.code is not None)
         return report(as_barca_error(raised), mode_of(words))
     if code == 130:

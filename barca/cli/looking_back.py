@@ -11,7 +11,7 @@ from barca.cli import options as opt
 from barca.cli.arguments import one_of, seconds, split_positionals, whole_number
 from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view, terminal_width, write
 from barca.cli.session import open_project, stdout_kept
-from barca.errors import UsageError
+from barca.errors import UsageError, did_you_mean
 
 STREAMS = ("stdout", "stderr")
 RUN_STATUSES = ("running", "success", "failed", "cancelled", "interrupted")
@@ -37,6 +37,8 @@ def history(
     pretty: opt.Pretty = False,
 ) -> None:
     """List runs, or show the steps and calls of one."""
+    from barca.render.text import safe
+
     mode = choose_mode(as_json=as_json, pretty=pretty)
     if run_id and (status or target):
         raise UsageError(
@@ -49,7 +51,13 @@ def history(
     }
     if limit or everything:
         narrowing["limit"] = None if everything else whole_number("--limit", limit or "")
-    found = open_project().history(run_id, **narrowing)
+    project = open_project()
+    found = project.history(run_id, **narrowing)
+    if target and not found["runs"]:
+        named = (run["target"] or "" for run in project.history(limit=None)["runs"])
+        others = sorted({name for names in named for name in names.split(",") if name})
+        if target not in others:
+            write(sys.stderr, f"note: no run is of `{safe(target)}`; {safe(did_you_mean(target, others))}\n")
     if mode == "json":
         emit_json(found)
         return

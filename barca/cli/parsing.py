@@ -12,6 +12,8 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from barca.errors import UsageError, did_you_mean
+
 
 class Command(TyperCommand):
     """A subcommand."""
@@ -23,6 +25,21 @@ class Command(TyperCommand):
 
 class Group(TyperGroup):
     """The command that has the subcommands."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The subcommand that is meant.
+
+        Raises:
+            UsageError: There is none of that name.
+        """
+        name = args[0]
+        if name in self.commands or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        raise UsageError(
+            f"there is no command `{name}`",
+            code="command_line",
+            remediation=f"{did_you_mean(name, self.commands, limit=30)}; `barca --help` tells what each does",
+        )
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters, `--help` and those for shell completion among them."""

@@ -90,7 +90,7 @@ def sql(
     as_json: opt.Json = False,
     pretty: opt.Pretty = False,
 ) -> None:
-    """Query what nodes hold now, each a view with dimension columns; nothing is run or changed."""
+    """Query what nodes hold now, each a view; nothing is run."""
     mode = choose_mode(as_json=as_json, pretty=pretty)
     query, *paths = words or ("",)
     if not query.strip():
@@ -127,7 +127,7 @@ def export(
     as_json: opt.Json = False,
     pretty: opt.Pretty = False,
 ) -> None:
-    """Write what a node holds now to a directory with one for each key, or to a file; nothing is run."""
+    """Write what a node holds now to files; nothing is run."""
     mode = choose_mode(as_json=as_json, pretty=pretty)
     named = words or ()
     if len(named) < 2:

@@ -31,7 +31,7 @@ def new(
     as_json: opt.Json = False,
     pretty: opt.Pretty = False,
 ) -> None:
-    """Make a small project that works: a sensor, a batched asset, a summary, a test, a README."""
+    """Make a small project that works, to begin from."""
     from barca.render.text import listing, safe
 
     mode = choose_mode(as_json=as_json, pretty=pretty)

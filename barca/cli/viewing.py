@@ -91,7 +91,7 @@ def graph(
     as_json: opt.Json = False,
     pretty: opt.Pretty = False,
 ) -> None:
-    """Draw which node reads which: the targets and what they read, or everything."""
+    """Draw which node reads which, as a tree, Mermaid or SVG."""
     mode = choose_mode(as_json=as_json, pretty=pretty)
     form = form and one_of("--format", form, GRAPH_FORMATS)
     targets, paths = split_positionals(words or ())

@@ -11,7 +11,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from barca.errors import plural
-from barca.events import KeyFailed, KeysDone, NodePlanned, Noted, RunFinished, RunStarted, Warned
+from barca.events import (
+    KeyFailed,
+    KeysDone,
+    NodePlanned,
+    Noted,
+    RunFinished,
+    RunStarted,
+    Warned,
+    WorkStarted,
+)
 from barca.render.text import duration, safe
 
 if TYPE_CHECKING:
@@ -36,14 +45,16 @@ class Tally:
         will_run: Keys planned to run.
         done: Keys that ended, in whatever way.
         failed: Those of them that failed.
+        began: When the first of them began, by the listener's clock; `None` before that.
     """
 
-    __slots__ = ("done", "failed", "will_run")
+    __slots__ = ("began", "done", "failed", "will_run")
 
     def __init__(self) -> None:
         self.will_run = 0
         self.done = 0
         self.failed = 0
+        self.began: float | None = None
 
 
 def pace(done: int, will_run: int, elapsed: float) -> str:
@@ -115,6 +126,9 @@ class ProgressListener:
                 self._began = self._spoke = self._clock()
             case NodePlanned():
                 self._planned(event)
+            case WorkStarted():
+                tally = self._nodes.setdefault(event.node, Tally())
+                tally.began = self._clock() if tally.began is None else tally.began
             case KeysDone():
                 self._done(event)
             case KeyFailed():
@@ -177,7 +191,8 @@ class ProgressListener:
             return
         self._progress.start_task(task)
         failed = f", {tally.failed:,} failed" if tally.failed else ""
-        shown = pace(tally.done, tally.will_run, self._clock() - (self._began or 0.0)) + failed
+        began = self._began if tally.began is None else tally.began
+        shown = pace(tally.done, tally.will_run, self._clock() - (began or 0.0)) + failed
         ended = tally.done >= tally.will_run and not tally.failed
         self._progress.update(task, completed=tally.done, pace=shown, visible=not ended)
 

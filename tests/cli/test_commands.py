@@ -220,7 +220,7 @@ def test_an_internal_error_says_so(barca, fake):
     ("words", "message", "hint"),
     [
         (["get", "x", "--refesh", "y"], "No such option: --refesh", "did you mean `--refresh`?"),
-        (["gett"], "No such command 'gett'", "`barca --help`"),
+        (["gett"], "there is no command `gett`", "did you mean `get`?"),
         (["get", "x", "-o", "paths"], "`paths`", "did you mean `path`?"),
         (["history", "a", "b"], "unexpected extra argument", "`barca history --help`"),
         (["status", "--limit", "0"], "--limit `0` is not a whole number of at least 1", "--limit 20"),

@@ -339,3 +339,11 @@ def test_the_graph_in_each_form(shop):
     refused = shop.cli("graph", "--format", "sgv")
     assert refused.returncode == 2 and "did you mean `svg`" in refused.stderr
     assert not (shop.root / ".barca").exists()
+
+
+def test_a_history_of_a_target_that_no_run_had_says_which_there_are(shop):
+    shop.cli("get", "scored,totals")
+    done = shop.cli("history", "--target", "scord")
+    assert json.loads(done.stdout)["runs"] == []
+    assert done.stderr == "note: no run is of `scord`; did you mean `scored`? valid: `scored`, `totals`\n"
+    assert shop.cli("history", "--target", "scored", "--status", "failed").stderr == ""

@@ -135,3 +135,20 @@ def test_pace():
     assert pace(5, 10, 0.0) == ""
     assert pace(5, 10, 2.0) == "2.5 keys/s, about 2.0 s left"
     assert pace(20_000, 20_000, 2.0) == "10,000 keys/s"
+
+
+def test_the_pace_of_a_node_is_that_since_it_began_itself(clock):
+    listening, out = listener(clock, terminal=True)
+    with listening:
+        listening(RunStarted("r", "scored"))
+        for node in ("a.py:first", NODE):
+            listening(NodePlanned(node, 1000, 1000, 1))
+        clock.now = 100.0  # the first node was at work so long
+        listening(WorkStarted(NODE, "w1", 100))
+        clock.now = 101.0
+        listening(KeysDone(NODE, 100, 0))
+        listening(WorkStarted(NODE, "w2", 900))
+        clock.now = 102.0
+        listening(KeysDone(NODE, 100, 0))
+    shown = " ".join(out.getvalue().split())
+    assert "100 keys/s, about 8.0 s left" in shown
