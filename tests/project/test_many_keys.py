@@ -125,6 +125,20 @@ def test_one_path_per_key(project):
     assert list(document["final_output"]) == ["k=a", "k=b"]
 
 
-def test_previews_are_the_first_twenty_in_lexical_order(many):
-    steps = {step["id"].rpartition(":")[2]: step for step in many.get("scored").to_dict()["steps"]}
-    assert steps["scored"]["partitions"]["will_run_keys"] == [f"k=k{n:04}" for n in range(20)]
+@pytest.mark.parametrize("batch", ["None", '"all"', "7"])
+def test_previews_are_the_first_twenty_in_lexical_order(project, batch):
+    """Whatever the order declared, the number of digits and the calls that keys are in."""
+    project.write(
+        "pipeline.py",
+        f"""
+        from barca import asset, partitions
+        @asset(partitions={{"k": partitions([n * 37 % 101 for n in range(101)])}}, batch={batch})
+        def node(k): return {"1" if batch == "None" else "dict.fromkeys(k, 1)"}
+        """,
+    )
+    first = [f"k={text}" for text in sorted(map(str, range(101)))[:20]]
+    dry = project.open().plan("node").to_dict()["steps"][0]["partitions"]
+    (state,) = project.open().status("node").to_dict()["nodes"]
+    (ran,) = project.get("node").to_dict()["steps"]
+    assert dry["will_run_keys"] == ran["partitions"]["will_run_keys"] == first
+    assert state["partitions"]["missing_keys"] == first

@@ -129,3 +129,27 @@ def test_a_sensor_that_is_named_takes_what_reads_it_along(project):
         "a manual node runs when it is named"
     )
     assert project.ran(refresh="frozen")["frozen"] == 2
+
+
+def test_warnings_are_sorted_by_node(project):
+    project.write(
+        "pipeline.py",
+        """
+        from barca import asset
+        @asset
+        def source() -> int: return 1
+        @asset(inputs={"source": source})
+        def middle(source: int) -> int: return source
+        @asset(inputs={"source": source})
+        def zebra(source: int) -> int: return source
+        @asset(inputs={"source": source})
+        def apple(source: int) -> int: return source
+        @asset(inputs={"x": "gone"})
+        def lost(x) -> int: return x
+        """,
+    )
+    project.ran()
+    asked = {"refresh": "source", "cascade": False}
+    warnings = project.get(**asked).to_dict()["warnings"]
+    assert [text.split()[0] for text in warnings] == ["`apple`", "`middle`", "`zebra`", "cannot"]
+    assert project.open().plan(**asked).warnings == warnings
