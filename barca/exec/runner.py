@@ -16,7 +16,7 @@ from barca.exec.journal import Journal
 from barca.exec.outcomes import death_rows, success_rows
 from barca.exec.queues import NodeQueue, Ready
 from barca.exec.report import RunReport, node_report
-from barca.exec.sizes import BUDGET_SECONDS, keys_of_next, learn, remembered
+from barca.exec.sizes import BUDGET_SECONDS, keys_of_next, learn, patience, remembered
 from barca.model import WorkerDied
 from barca.plan.parts import rows_of
 from barca.schemas import ELAPSED_SECONDS, KEY, STATUS
@@ -63,7 +63,7 @@ class Runner:
                 pass
             self._publish()
         except KeyboardInterrupt:
-            for pending, result in self._ports.last_endings(2 * BUDGET_SECONDS):  # chunks end in time
+            for pending, result in self._ports.last_endings(patience(self._queues.values())):
                 self._ended(pending.work, result)
             self._ports.executor.shutdown(cancel=True)
             self._journal.flush()

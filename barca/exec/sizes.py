@@ -10,6 +10,8 @@ from barca.plan.sizing import next_size
 from barca.schemas import ELAPSED_SECONDS, ERROR_TYPE, EXHAUSTED, STATUS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import polars as pl
 
     from barca.exec.queues import NodeQueue
@@ -50,6 +52,16 @@ def keys_of_next(queue: NodeQueue, workers: int) -> int:
         share = waiting
     affordable = int(BUDGET_SECONDS / max(queue.seconds_per_key, 1e-6))
     return max(1, min(share, affordable, CHUNK_KEYS))
+
+
+def patience(queues: Iterable[NodeQueue]) -> float:
+    """Seconds that works get to end in when the run is interrupted.
+
+    Chunks of quick calls end soon, but for a busy machine, and nothing else holds what they have computed.
+    """
+    chunked = (queue for queue in queues if queue.in_flight and queue.total > 1 and not queue.batched)
+    quick = any((queue.seconds_per_key or 0.0) < BUDGET_SECONDS for queue in chunked)
+    return BUDGET_SECONDS * (10 if quick else 2)
 
 
 def remembered(rows: pl.DataFrame) -> float | None:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from barca.exec.queues import Ready
-from barca.exec.sizes import keys_of_next, remembered
+from barca.exec.sizes import keys_of_next, patience, remembered
 from barca.schemas import MATERIALIZATIONS, empty
 
 
@@ -40,3 +40,21 @@ def test_earlier_runs_tell_how_long_a_call_takes():
         {"elapsed_seconds": [9.0] * 10 + [0.5] * 256}, schema_overrides={"elapsed_seconds": pl.Float64}
     )
     assert remembered(rows) == 0.5, "of the newest ones"
+
+
+@pytest.mark.parametrize(
+    ("total", "batched", "seconds_per_key", "in_flight", "seconds"),
+    [
+        (400, False, 0.02, 2, 5.0),
+        (400, False, None, 1, 5.0),  # nothing is known of them yet: they may be quick
+        (400, False, 30.0, 2, 1.0),  # one call a work: it has nothing that had ended
+        (1, False, None, 1, 1.0),
+        (400, True, None, 2, 1.0),
+        (400, False, 0.02, 0, 1.0),
+    ],
+)
+def test_an_interrupted_run_waits_longer_for_chunks_of_quick_calls(
+    total, batched, seconds_per_key, in_flight, seconds
+):
+    one = SimpleNamespace(total=total, batched=batched, seconds_per_key=seconds_per_key, in_flight=in_flight)
+    assert patience([one]) == seconds

@@ -29,6 +29,7 @@ class Planner:
     env: dict[str, dict[str, str | None]] = field(default_factory=dict)
     digests: dict[tuple[str, str], str] = field(default_factory=dict)
     declared: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _frames: dict[str, tuple[int, pl.DataFrame]] = field(default_factory=dict)
 
     def returned(self, node: str, values: dict[str, str]) -> None:
         """What a keyed source returns from now on: key to canonical JSON."""
@@ -46,12 +47,13 @@ class Planner:
         }
 
     def materialized(self) -> dict[str, pl.DataFrame]:
-        return {
-            node: pl.DataFrame(rows, schema=s.MATERIALIZATIONS).unique(
-                ["key", "run_hash"], keep="last", maintain_order=True
-            )
-            for node, rows in self.rows.items()
-        }
+        for node, rows in self.rows.items():
+            known, frame = self._frames.get(node, (0, s.empty(s.MATERIALIZATIONS)))
+            if known < len(rows):  # rows are only ever added
+                both = pl.concat([frame, pl.DataFrame(rows[known:], schema=s.MATERIALIZATIONS)])
+                frame = both.unique(["key", "run_hash"], keep="last", maintain_order=True)
+                self._frames[node] = len(rows), frame
+        return {node: self._frames[node][1] for node in self.rows}
 
     def inputs(self, *targets: str, **options: Any) -> PlanInputs:
         explicit = {
