@@ -51,6 +51,18 @@ def start(project, *arguments):
     )
 
 
+def wait_for_calls(project, more, process):
+    """Wait until so many more calls of either node have been made, or the run has ended."""
+
+    def made():
+        files = [project.root / f"{name}.txt" for name in "ab"]
+        return sum(len(file.read_text().split()) for file in files if file.exists())
+
+    enough = made() + more
+    while made() < enough and process.poll() is None:
+        time.sleep(0.01)
+
+
 def committed(project, node):
     reader = project.open()._reader()
     return set(reader.materialized(f"pipeline.py:{node}")["key"])
@@ -80,9 +92,10 @@ def no_workers_left(session):
 def test_killed_runs_resume_and_keep_what_they_committed(project, executor):
     project.write("pipeline.py", SLOW_CHAIN)
     chance = random.Random(7)
-    for _ in range(4):
+    for calls in (0, 20, 40, 60):  # it is killed in the course of so many calls, the first time as it starts
         process = start(project, "total", "--executor", executor)
-        time.sleep(chance.uniform(1.0, 3.5))
+        wait_for_calls(project, calls and chance.randint(1, calls), process)
+        time.sleep(chance.uniform(0, 0.5))
         process.send_signal(signal.SIGKILL)
         process.wait(timeout=30)
         process.stdout.close(), process.stderr.close()

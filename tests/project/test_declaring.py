@@ -347,7 +347,7 @@ def test_steps_of_a_plan_are_counted_past_a_thousand_keys(project):
     assert first["nodes"] == [{"id": sales, "steps": 1001}, {"id": margin, "steps": 1001}]
     assert (last["steps"], last["truncated"]) == ([summary], False)
     assert plan["total_steps"] == 2003
-    told = project.cli("plan", "--pretty").stdout
+    told = project.cli("plan", "--pretty", env={"COLUMNS": "200"}).stdout
     assert f"{sales} (1,001)" in told and f"{margin} (1,001)" in told and "2,003 steps" in told
 
 

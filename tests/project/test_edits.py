@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -131,7 +132,8 @@ def test_f1_the_command_line_sees_the_same(project):
     )
 
     def executed():
-        return project.cli_json("get", "node", "--executor", "inline")["steps_executed"]
+        done = project.process("get", "node", "--executor", "inline", "--json")
+        return json.loads(done.stdout)["steps_executed"]
 
     assert [executed(), executed()] == [1, 0]
     project.edit("pkg/util.py", 'value + "o"', 'value + "oo"')

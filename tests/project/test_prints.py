@@ -137,7 +137,7 @@ def test_f15_a_hundred_thousand_lines_leave_stdout_to_the_result(project, execut
             return 7
         """,
     )
-    done = project.cli("get", "chatty", "--executor", executor, "--json", "-o", "value")
+    done = project.process("get", "chatty", "--executor", executor, "--json", "-o", "value")
     assert done.returncode == 0
     assert json.loads(done.stdout)["final_output"] == 7, "one line of JSON, and nothing else"
     assert done.stderr.count("line ") == 100_000

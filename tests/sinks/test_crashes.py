@@ -57,11 +57,18 @@ AT = {
 @pytest.fixture
 def versioned(project):
     project.write("pipeline.py", PIPELINE)
-    run(project, "", "one")
+    publish(project, "one")
     return project
 
 
+def publish(project, version: str) -> None:
+    """Publish a version from this process."""
+    project.write("version.txt", version)
+    assert project.open("pipeline.py").get("scored").status == "success"
+
+
 def run(project, patch: str, *versions: str, check: bool = True) -> int:
+    """Publish versions from a process of its own, in which code of barca is replaced."""
     project.write("run.py", RUN.format(patch=patch.replace("{KILL}", KILL)))
     done = subprocess.run([sys.executable, "run.py", *versions], cwd=project.root, check=check)
     return done.returncode
@@ -137,7 +144,7 @@ def test_s2_a_killed_writer_leaves_the_old_or_the_new_rows(versioned, moment):
     expected = "one" if moment in {"while it writes", "before it swaps"} else "two"
     assert set(read_key(versioned.root / "out/k=a")) == {expected}
     assert leftovers(versioned.root)
-    run(versioned, "", "three")
+    publish(versioned, "three")
     assert set(read_key(versioned.root / "out/k=a")) == {"three"}
     assert set(read_key(versioned.root / "out/k=b")) == {"three"}
     assert not leftovers(versioned.root)
@@ -146,7 +153,7 @@ def test_s2_a_killed_writer_leaves_the_old_or_the_new_rows(versioned, moment):
 @pytest.mark.parametrize("moment", ["while it writes", "before it is put in place"])
 def test_a_killed_writer_of_a_file_leaves_the_old_one(project, moment):
     project.write("pipeline.py", PIPELINE.replace('"out/", rows_per_file=1', '"out.csv"'))
-    run(project, "", "one")
+    publish(project, "one")
     patch = {
         "while it writes": AT[moment].replace("dataset", "files") if moment in AT else "",
         "before it is put in place": "import barca.io.sinks.local as m; "
@@ -156,7 +163,7 @@ def test_a_killed_writer_of_a_file_leaves_the_old_one(project, moment):
     assert leftovers(project.root)
     for key in "ab":
         assert set(pl.read_csv(project.root / f"out_k_{key}.csv")["version"]) == {"one"}
-    run(project, "", "three")
+    publish(project, "three")
     for key in "ab":
         assert set(pl.read_csv(project.root / f"out_k_{key}.csv")["version"]) == {"three"}
     assert not leftovers(project.root)
@@ -165,15 +172,19 @@ def test_a_killed_writer_of_a_file_leaves_the_old_one(project, moment):
 @pytest.mark.slow
 def test_s2_kills_at_any_time(versioned):
     chance = random.Random(7)
+    versioned.write("run.py", RUN.format(patch=""))
     for number in range(6):
+        version = versioned.write("version.txt", "not begun")
         process = subprocess.Popen([sys.executable, "run.py", *"abcdefgh"], cwd=versioned.root)
         with reading(versioned.root / "out/k=a") as seen:
-            time.sleep(1.0 + chance.random() * 2)
+            while version.read_text() == "not begun":
+                time.sleep(0.01)
+            time.sleep(chance.random() * 1.5)
             process.kill()
             process.wait()
         assert set(seen) <= whole("one", *"abcdefgh"), number
         assert len(set(read_key(versioned.root / "out/k=a"))) == 1
-    run(versioned, "", "last")
+    publish(versioned, "last")
     assert set(read_key(versioned.root / "out/k=a")) == {"last"}
     assert not leftovers(versioned.root)
 
@@ -193,6 +204,7 @@ def test_s2_a_writer_that_raises_leaves_the_old_rows(versioned, monkeypatch):
 
 @pytest.mark.slow
 def test_two_processes_never_mix_the_files_of_a_key(versioned):
+    versioned.write("run.py", RUN.format(patch=""))
     with reading(versioned.root / "out/k=a") as seen:
         both = [
             subprocess.Popen([sys.executable, "run.py", *letters], cwd=versioned.root)
@@ -217,7 +229,7 @@ def test_where_names_cannot_be_exchanged_the_old_is_put_aside(tmp_path, monkeypa
 @pytest.mark.parametrize("after", ["", "_after"])
 def test_a_killed_delta_commit_leaves_the_table_before_or_after_it(project, after):
     project.write("pipeline.py", PIPELINE.replace('"out/", rows_per_file=1', '"table/", format="delta"'))
-    run(project, "", "one")
+    publish(project, "one")
     patch = "import barca.io.sinks.delta.table as m; m.Snapshot.commit = lambda *arguments: {KILL}"
     if after:
         patch = "import barca.io.sinks.delta.publishing as m; m.tidy = lambda *arguments: {KILL}"
@@ -225,7 +237,7 @@ def test_a_killed_delta_commit_leaves_the_table_before_or_after_it(project, afte
     found = pl.read_delta(str(project.root / "table"))
     assert set(found["version"]) == {"two" if after else "one"}
     assert found.height == 2 * FILES
-    run(project, "", "three")
+    publish(project, "three")
     found = pl.read_delta(str(project.root / "table"))
     assert (set(found["version"]), found.height) == ({"three"}, 2 * FILES)
 
@@ -233,7 +245,8 @@ def test_a_killed_delta_commit_leaves_the_table_before_or_after_it(project, afte
 @pytest.mark.slow
 def test_two_processes_on_one_delta_table_double_nothing(project):
     project.write("pipeline.py", PIPELINE.replace('"out/", rows_per_file=1', '"table/", format="delta"'))
-    run(project, "", "one")
+    publish(project, "one")
+    project.write("run.py", RUN.format(patch=""))
     both = [
         subprocess.Popen([sys.executable, "run.py", *letters], cwd=project.root) for letters in ("abc", "xyz")
     ]
