@@ -123,12 +123,16 @@ class Publications:
         return failures
 
     def _renew(self, targets: Sequence[Target], plan: NodePlan, outdated: dict[str, pl.DataFrame]) -> None:
-        """Have the markers of datasets that will be written say how, and remember which to tidy after."""
+        """Have the markers of datasets that will be written say how.
+
+        Remembered are those that may hold keys of another layout, or that the ledger does not tell of.
+        """
         for target in targets:
             written = plan.calls.height or outdated[target.path].height
             if target.kind == "dataset" and target.dimensions and written:
                 try:
-                    if renew(target, depot_of(target)):
+                    unfinished = renew(target, depot_of(target))
+                    if unfinished or (unfinished is not None and self._held(target).is_empty()):
                         self._unfinished.add((target.node, target.path))
                 except Exception:  # noqa: S112 - those who write the keys meet it again, and tell
                     continue
@@ -170,8 +174,7 @@ class Publications:
         self, target: Target, plan: NodePlan, fragments: pl.DataFrame, departed: pl.DataFrame
     ) -> None:
         """Have a dataset hold the keys of its asset and no others."""
-        unfinished = (target.node, target.path) in self._unfinished
-        if departed.is_empty() and not unfinished and not self._first_time(target):
+        if departed.is_empty() and (target.node, target.path) not in self._unfinished:
             return
         try:
             gone, keys = departed.get_column(KEY).to_list(), plan.decision.get_column(KEY).to_list()
@@ -264,11 +267,6 @@ class Publications:
     def _present(self, target: Target) -> pl.DataFrame:
         """`schemas.PUBLISHED`: the keys of which a sink holds something."""
         return self._held(target).filter(pl.col(RUN_HASH).ne_missing(DEPARTED))
-
-    def _first_time(self, target: Target) -> bool:
-        """Whether this run is the first that the ledger tells of to write to a sink."""
-        known = self._records.filter((pl.col(NODE) == target.node) & (pl.col(SINK) == target.path))
-        return known.is_empty() and not self._held(target).is_empty()
 
     def _outdated(self, target: Target, fragments: pl.DataFrame) -> pl.DataFrame:
         """The fragments of keys of which a sink does not hold them."""

@@ -96,10 +96,13 @@ class LocalDepot:
         place = self._root / name if name else self._root
         if name:
             self._require_inside(place.parent)
-        place.parent.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(place):
             keep_hidden(place, staged)
-        put_in_place(staged, place, aside)
+        try:
+            put_in_place(staged, place, aside)
+        except FileNotFoundError:  # the first key there, or another process removed the last one
+            place.parent.mkdir(parents=True, exist_ok=True)
+            put_in_place(staged, place, aside)
         self._touched.add(place.parent)
 
     def install_file(self, staged: Path, name: str) -> None:

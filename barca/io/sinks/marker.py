@@ -91,18 +91,19 @@ def claim(target: Target, depot: Depot) -> Marker | None:
     return found
 
 
-def renew(target: Target, depot: Depot) -> bool:
+def renew(target: Target, depot: Depot) -> bool | None:
     """Before all keys of a dataset are written: have its marker name the layout that they get.
 
     Returns:
-        Whether something that is laid out in another way may be left when they are written.
+        Whether something that is laid out in another way may be left when they are written; `None` where
+        the dataset is not there yet.
 
     Raises:
         Refused: The marker cannot be read.
     """
     own, found = Marker.of(target), read_marker(target, depot)
     if found is None or found.asset != own.asset or found.format == "delta":
-        return False  # or refused, which is told when keys are written
+        return None  # or refused, which is told when keys are written
     if found.layout != own.layout:
         depot.write(MARKER, replace(own, unfinished=True).content())
         return True
