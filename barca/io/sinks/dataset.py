@@ -133,8 +133,8 @@ class DatasetSink:
         if self._by or spec.rows_per_file is not None:
             option = "partition_by=" if self._by else "rows_per_file="
             raise Unfit(f"{option} needs a table, and the result is a {type(content.value()).__name__}")
-        one.directory.mkdir()
         self._mark(one)
+        one.directory.mkdir(exist_ok=True)
         file = one.directory / "part-0.jsonl"
         file.write_text(content.as_json() + "\n", encoding="utf-8")
         one.files.append(file)
@@ -146,14 +146,10 @@ class DatasetSink:
         jobs: list[TableFile] = []
         owners: list[str] = []
         for content in group:
-            one = prepared[content.key]
-            one.directory.mkdir()
-            self._mark(one)
+            self._mark(prepared[content.key])
         for part in layout.parts:
             one = prepared[group[part.owner].key]
-            directory = one.directory / part.directory
-            if part.directory:
-                directory.mkdir(parents=True)
+            directory = one.directory / part.directory if part.directory else one.directory
             for number, (offset, rows) in enumerate(self._pieces(part.rows)):
                 file = directory / f"part-{number}.{_EXTENSIONS[form]}"
                 one.files.append(file)
@@ -165,6 +161,7 @@ class DatasetSink:
     def _mark(self, one: _Prepared) -> None:
         """The marker goes along where the whole prefix is replaced."""
         if not one.name:
+            one.directory.mkdir()
             one.marks.append(one.directory / MARKER)
             one.marks[0].write_bytes(Marker.of(self._target).content())
 

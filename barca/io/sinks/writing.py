@@ -47,7 +47,7 @@ class TableFile:
 
 
 def write_tables(files: Sequence[TableFile]) -> Mapping[int, Exception]:
-    """Write files, whose directories exist.
+    """Write files, and the directories that they are in.
 
     Returns:
         By position, why a file could not be written.
@@ -81,6 +81,8 @@ def _write_group(files: Sequence[tuple[int, TableFile]]) -> dict[int, Exception]
 
 
 def _collect(files: Sequence[TableFile]) -> None:
+    for directory in {file.path.parent for file in files}:  # here, while other threads write others
+        directory.mkdir(parents=True, exist_ok=True)
     queries = [
         _LAZY_WRITERS[file.format](file.table.lazy().slice(file.offset, file.rows), file.path, lazy=True)
         for file in files
