@@ -445,7 +445,7 @@ def test_a_name_too_long_for_a_directory_fails_its_key_alone(project):
     [
         ('[None, "", "null", "x"]', "empty texts and missing values"),
         ('["__HIVE_DEFAULT_PARTITION__", "x"]', "which readers take for a missing value"),
-        ('[None, "", "null", "__HIVE_DEFAULT_PARTITION__"]', ""),
+        ('[None, "", "null", "__HIVE_DEFAULT_PARTITION__"]', "empty texts and missing values"),
     ],
 )
 def test_s4_values_that_would_be_read_as_others_are_refused_before_writing(project, value, why):
@@ -847,10 +847,10 @@ def warnings(project) -> list[str]:
     return project.get().to_dict()["warnings"]
 
 
-@pytest.mark.parametrize(("directories", "warned"), [(99, False), (1001, True)])
+@pytest.mark.parametrize(("directories", "warned"), [(99, False), (1000, False), (1001, True)])
 def test_a_write_of_many_directories_is_warned_of(project, directories, warned):
     whole(project, ', partition_by=["id"]', f'pl.DataFrame({{"id": range({directories}), "v": 1}})')
-    found = warnings(project)
+    found = [warning for warning in warnings(project) if "directories" in warning]
     assert bool(found) == warned
     if warned:
         assert "sink out/: one write created 1001 directories (partition_by=[id]). " in found[0]

@@ -66,16 +66,20 @@ def test_s5_ten_thousand_keys_then_one(project):
 TRACED = """
     import os
     from barca import Project
-    real, listed = os.scandir, []
-    os.scandir = lambda path=".": (listed.append(str(path)), real(path))[1]
+    listed = []
+    for name in ("scandir", "listdir"):
+        def spy(path=".", real=getattr(os, name)):
+            listed.append(str(path))
+            return real(path)
+        setattr(os, name, spy)
     result = Project(".", ["pipeline.py"], executor="inline").get("scored")
     assert result.status == "success"
-    print([path for path in listed if "/out" in path])
+    print(sorted({path.partition("/out")[2] for path in listed if "/out" in path}))
 """
 
 
 @pytest.mark.slow
-def test_a_tick_lists_no_directory_of_the_dataset(project):
+def test_a_tick_lists_the_directory_that_it_replaces_and_no_other(project):
     project.write("pipeline.py", PIPELINE.replace("{options}", ""))
     (project.root / "changed.json").write_text("{}")
     project.ran()
@@ -84,7 +88,69 @@ def test_a_tick_lists_no_directory_of_the_dataset(project):
     done = subprocess.run(
         [sys.executable, "traced.py"], cwd=project.root, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip().splitlines()[-1] == "[]"
+    assert done.stdout.strip().splitlines()[-1] == "['/r=r00077']"
+
+
+MEASURED = """
+    import resource, sys
+    import polars as pl
+    from barca.io.sinks import dataset, writing
+    from barca import Project
+    most_rows, most_keys, most_open = 0, 0, 0
+    lay_out, collect = dataset.lay_out, writing._collect
+
+    def watch(tables, *rest):
+        global most_rows, most_keys
+        most_rows = max(most_rows, sum(table.height for table in tables))
+        most_keys = max(most_keys, len(tables))
+        return lay_out(tables, *rest)
+
+    def count(files):
+        global most_open
+        most_open = max(most_open, len(files))
+        return collect(files)
+
+    dataset.lay_out, writing._collect = watch, count
+    result = Project(".", ["pipeline.py"], executor="inline").get("scored")
+    assert result.status == "success"
+    print(most_keys, most_rows, most_open)
+"""
+
+
+def measured(project) -> list[int]:
+    project.write("measured.py", MEASURED)
+    done = subprocess.run(
+        [sys.executable, "measured.py"], cwd=project.root, capture_output=True, text=True, check=True
+    )
+    return [int(word) for word in done.stdout.split()]
+
+
+def test_keys_pass_through_memory_some_at_a_time(project):
+    """However many keys a call returns, the rows and files of only so many are held at once."""
+    text = PIPELINE.replace("{options}", "").replace("10_000", "2_500")
+    project.write("pipeline.py", text)
+    (project.root / "changed.json").write_text("{}")
+    keys, rows, files_at_once = measured(project)
+    assert (keys, rows) == (1_000, 1_000)
+    assert files_at_once <= 64
+
+
+def test_rows_pass_through_memory_some_at_a_time(project, monkeypatch):
+    project.write(
+        "pipeline.py",
+        """
+        import polars as pl
+        from barca import asset, partitions, sink
+
+        @asset(partitions={"r": partitions([f"{n:02d}" for n in range(40)])}, batch="all")
+        @sink("out/")
+        def scored(r: list[str]) -> pl.DataFrame:
+            return pl.DataFrame({"r": [key for key in r for _ in range(100_000)]}).with_row_index("n")
+        """,
+    )
+    keys, rows, _ = measured(project)
+    assert keys < 20
+    assert rows <= 1_100_000  # about a million, and one key
 
 
 @pytest.mark.slow

@@ -7,14 +7,20 @@ import pickle
 import subprocess
 import sys
 import uuid
+from typing import ClassVar
 
 import fsspec
 import polars as pl
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from moto.server import ThreadedMotoServer
 
 from barca.io.sinks.remote import RemoteDepot
 from tests.sinks.test_datasets import KEYED_BY_SENSOR, set_versions
+
+
+CLASSES = sys.modules["fsspec.registry"]._registry
+"""Schemes to the classes of their stores, as far as they are loaded."""
 
 
 @pytest.fixture(scope="module")
@@ -340,6 +346,73 @@ def test_a_missing_library_is_told_with_its_extra(project, monkeypatch, scheme, 
     with pytest.raises(SinkError) as raised:
         RemoteDepot(f"{scheme}://bucket/prefix", project.root)
     assert raised.value.remediation == f"install the extra `barca[{extra}]`"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "module", "extra"),
+    [
+        ("gs", "gcsfs", "gcs"),
+        ("gcs", "gcsfs", "gcs"),
+        ("abfs", "adlfs", "azure"),
+        ("abfss", "adlfs", "azure"),
+    ],
+)
+@pytest.mark.parametrize("sink", ["x.json", "out/"])
+def test_without_its_library_a_store_is_no_sink_and_the_extra_is_named(
+    project, monkeypatch, scheme, module, extra, sink
+):
+    monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
+    monkeypatch.delitem(CLASSES, scheme, raising=False)
+    text = f"from barca import asset, sink\n@asset\n@sink('{scheme}://b/{sink}')\ndef one(): return {{}}\n"
+    project.write("pipeline.py", text)
+    told = error(project)
+    assert f"sink {scheme}://b/{sink}: {scheme}://b" in told
+    assert f"install the extra `barca[{extra}]`" in told
+
+
+def played(scheme: str) -> type:
+    """A store of a scheme that is kept in memory."""
+
+    class Played(MemoryFileSystem):
+        protocol = scheme
+        store: ClassVar[dict] = {}
+        pseudo_dirs: ClassVar[list] = [""]
+
+        @classmethod
+        def _strip_protocol(cls, path):
+            return MemoryFileSystem._strip_protocol(str(path).removeprefix(f"{scheme}://"))
+
+    return Played
+
+
+@pytest.mark.parametrize("scheme", ["gs", "gcs", "abfs", "abfss", "az"])
+def test_other_clouds_are_published_to_in_the_same_way(project, monkeypatch, scheme):
+    store = played(scheme)
+    monkeypatch.setitem(CLASSES, scheme, store)
+    project.write(
+        "pipeline.py",
+        KEYED_BY_SENSOR.replace(
+            '@sink("out/")', f'@sink("{scheme}://b/out/")\n    @sink("{scheme}://b/one.csv")'
+        ),
+    )
+    set_versions(project, a=1, b=2)
+    project.ran()
+    fs = store()
+    assert sorted(fs.find("b")) == [
+        "/b/one_k_a.csv",
+        "/b/one_k_b.csv",
+        "/b/out/_barca_sink.json",
+        "/b/out/k=a/part-0.parquet",
+        "/b/out/k=b/part-0.parquet",
+    ]
+    set_versions(project, a=3)
+    project.ran()
+    assert sorted(fs.find("b/out")) == ["/b/out/_barca_sink.json", "/b/out/k=a/part-0.parquet"]
+    assert pl.read_parquet(fs.cat_file("b/out/k=a/part-0.parquet")).height == 3
+    assert fs.cat_file("b/one_k_a.csv").decode() == "k,n\na,0\na,1\na,2\n"
+    fs.pipe_file("b/out/k=a/notes.txt", b"theirs")
+    set_versions(project, a=4)
+    assert "holds files barca did not write: notes.txt" in error(project)
 
 
 def test_the_remedy_stands_in_the_steps_error(project, monkeypatch):
