@@ -192,6 +192,25 @@ def test_wrong_selections_are_refused_before_anything_runs(world, arguments, tol
     assert not (world.root / ".barca").exists()
 
 
+def test_a_key_that_a_sensor_returns_in_this_run_only_can_be_selected(project):
+    project.write(
+        "pipeline.py",
+        """
+        import json, pathlib
+        from barca import asset, partitions_from, sensor
+        @sensor
+        def names() -> dict: return json.loads((pathlib.Path(__file__).parent / "names.json").read_text())
+        @asset(partitions={"k": partitions_from(names)})
+        def own(k: str, names: int) -> int: return names
+        """,
+    )
+    project.write("names.json", '{"a": 1}')
+    project.ran()
+    project.write("names.json", '{"a": 1, "new": 2}')
+    assert project.open().plan("own", partition={"k": "new"}).warnings, "it may come, and has not yet"
+    assert project.get("own", partition={"k": "new"}).value == {"k=new": 2}
+
+
 def test_p6_keys_that_are_known_late(project):
     project.write(
         "pipeline.py",
