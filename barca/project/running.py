@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from barca.exec.pool import Workers
     from barca.exec.report import RunReport
     from barca.exec.run_ports import Publishing
+    from barca.graph import Node
     from barca.model import FunctionRef
     from barca.plan.inputs import Plan
     from barca.ports import Clock, Executor, Ledger, LedgerWriter, Listener, PackStore
@@ -153,7 +154,7 @@ def _record(running: Running, world: World, plan: Plan, executor: Executor, cloc
             world.narrowing.note(report)
         run.withdraw()
         running.tell(events.RunFinished(run_id, row.item(0, STATUS), elapsed, ended.counts_of(report)))
-        _maintain(running, plan.nodes)
+        _maintain(running, [node_plan.node for node_plan in plan.nodes.values()])
     unselected = selected_nothing(report.plan)
     for warning in unselected:
         running.tell(events.Warned(warning))
@@ -252,7 +253,7 @@ class _Ended:
         return pl.DataFrame([values], schema=RUNS)
 
 
-def _maintain(running: Running, nodes: Iterable[NodeId]) -> None:
+def _maintain(running: Running, nodes: Iterable[Node]) -> None:
     """Keep ledger and store small and free of leftovers; a run that has ended does not fail for it."""
     deadline = time.monotonic() + MAINTENANCE_SECONDS
     try:

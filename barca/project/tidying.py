@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from barca.io.runs import read_markers
-from barca.io.storage import node_directory
+from barca.io.storage import MODIFIED_AT, node_directory
 from barca.partitions import parse_size
 from barca.project.announcing import new_run_id
 from barca.schemas import PATH
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from barca._typing import NodeId
+    from barca.graph import Node
     from barca.ports import Ledger, PackStore
 
 GRACE: Final = dt.timedelta(minutes=10)
@@ -32,7 +33,7 @@ def tidy(
     store: PackStore,
     markers: Path,
     run_id: str,
-    nodes: Iterable[NodeId],
+    nodes: Iterable[Node],
     *,
     budget_seconds: float,
 ) -> None:
@@ -63,21 +64,27 @@ def tidy(
         )
 
 
-def _crowded(store: PackStore, nodes: Iterable[NodeId]) -> list[NodeId]:
-    """Nodes with many packs that are newer than the last of merged ones."""
+def _crowded(store: PackStore, nodes: Iterable[Node]) -> list[NodeId]:
+    """Nodes with many packs that are newer than the last of merged ones.
+
+    The packs of a keyed source are not merged, but deleted, once they are old enough.
+    """
     directory = pl.col(PATH).str.extract("^([^/]+)/").alias("directory")
     merged = pl.col(PATH).filter(pl.col(PATH).str.contains("-g-", literal=True)).max()
-    full = (
+    many = (
         store.listing()
         .with_columns(directory)
         .filter(pl.col(PATH) > merged.over("directory").fill_null(""))
         .group_by("directory")
-        .len()
-        .filter(pl.col("len") > MANY_NEW)
-        .get_column("directory")
+        .agg(pl.len().alias("packs"), pl.col(MODIFIED_AT).min())
+        .filter(pl.col("packs") > MANY_NEW)
     )
-    crowded = set(full)
-    return [node_id for node_id in nodes if node_directory(node_id) in crowded] if crowded else []
+    oldest = dict(many.select("directory", MODIFIED_AT).iter_rows())
+    if not oldest:
+        return []
+    old = dt.datetime.now(dt.UTC) - GRACE
+    found = [(node, oldest.get(node_directory(node.id))) for node in nodes]
+    return [node.id for node, since in found if since is not None and (not node.keyed or since < old)]
 
 
 def collect_garbage(

@@ -249,6 +249,27 @@ def test_a_second_maintenance_finds_nothing_to_do(ledger: DeltaLedger, table: Pa
     assert last_version(table) == version
 
 
+def test_what_was_merged_is_not_written_again_for_a_few_rows_more(
+    ledger: DeltaLedger, table: Path, few: None, monkeypatch: pytest.MonkeyPatch
+):
+    commit(ledger, *(rows("n", [f"k{number}"]) for number in range(5)))
+    ledger.maintain(60)
+    [first] = tables.data_files(DeltaTable(table))
+    small = first.size - 1  # every file of one row is smaller than that of five
+    monkeypatch.setattr(upkeep, "TIER_BYTES", (small, 1 << 20))
+    for turn in range(1, 6):
+        commit(ledger, *(rows("n", [f"k{turn}{number}"]) for number in range(5)))
+        ledger.maintain(60)
+        held = [file.rows for file in tables.data_files(DeltaTable(table))]
+        assert held == [5] * (turn + 1)
+        assert not upkeep._crowded(table)
+    commit(ledger, *(rows("n", [f"z{number}"]) for number in range(5)))
+    monkeypatch.setattr(upkeep, "TIER_BYTES", (0, 1 << 20))
+    ledger.maintain(60)
+    assert [file.rows for file in tables.data_files(DeltaTable(table))] == [35]
+    assert everything(ledger).height == 35
+
+
 def test_no_budget_no_compaction(ledger: DeltaLedger, table: Path, few: None):
     commit(ledger, *(rows("n", [f"k{number}"]) for number in range(5)))
     ledger.maintain(0)
@@ -276,20 +297,20 @@ def test_large_files_are_left_alone_and_keep_their_place(
     ledger: DeltaLedger, few: None, monkeypatch: pytest.MonkeyPatch
 ):
     large = pl.concat([rows("n", [f"{number}"]) for number in range(300)])
-    frames = [rows("n", ["a"]), rows("n", ["b"]), large, rows("n", ["c"]), rows("n", ["d"])]
+    frames = [rows("n", ["a"]), rows("n", ["b"]), large, rows("n", ["c"]), rows("n", ["d"]), rows("n", ["e"])]
     commit(ledger, *frames)
     sizes = sorted(file.size for file in tables.data_files(DeltaTable(ledger.root / "materializations")))
-    monkeypatch.setattr(upkeep, "SMALL_BYTES", sizes[-2])
+    monkeypatch.setattr(upkeep, "TIER_BYTES", (sizes[-2],))
     ledger.maintain(60)
     files = tables.data_files(DeltaTable(ledger.root / "materializations"))
-    assert [file.rows for file in files] == [2, 300, 2]
+    assert [file.rows for file in files] == [2, 300, 3]
     assert everything(ledger)["key"].to_list() == pl.concat(frames)["key"].to_list()
 
 
 def test_merged_files_do_not_grow_without_end(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(upkeep, "MERGED_BYTES", 30)
     files = [tables.DataFile(at, f"{at}", "n", 10, 1) for at in range(8)]
-    assert [len(run) for run in upkeep._small_runs(files)] == [3, 3, 2]
+    assert [len(run) for run in upkeep._small_runs(files, 10)] == [3, 3, 2]
 
 
 def test_checkpoints_come_every_twenty_commits(ledger: DeltaLedger, table: Path):

@@ -106,9 +106,9 @@ def repair_log(table: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """What a log directory holds: commits, their sizes; checkpoints, their files; the checkpoint hint."""
+    """What a log directory holds: commits; checkpoints, their files; the checkpoint hint."""
 
-    commits: dict[int, int]
+    commits: set[int]
     checkpoints: dict[int, list[Path]]
     hint: Path | None
 
@@ -141,15 +141,14 @@ class _Damage:
 
 
 def _list_log(table: Path) -> _Log:
-    log = _Log({}, {}, table / LOG / _HINT if (table / LOG / _HINT).exists() else None)
+    log = _Log(set(), {}, table / LOG / _HINT if (table / LOG / _HINT).exists() else None)
     try:
         entries = list(os.scandir(table / LOG))
     except (FileNotFoundError, NotADirectoryError):
         return log
     for entry in entries:
         if match := _COMMIT.fullmatch(entry.name):
-            with suppress(FileNotFoundError):  # another process cleans up commits that have expired
-                log.commits[int(match[1])] = entry.stat().st_size
+            log.commits.add(int(match[1]))
         elif match := _CHECKPOINT.fullmatch(entry.name):
             log.checkpoints.setdefault(int(match[1]), []).append(table / LOG / entry.name)
     return log
@@ -172,8 +171,9 @@ def _find_damage(table: Path, log: _Log) -> _Damage | None:
         # a listing taken while others commit may show a commit and not the one before it
         if version not in log.commits and not file.exists():
             return _Damage(file, f"is missing, though version {log.last} exists", at_end=False)
-        if log.commits.get(version) == 0:
-            return _Damage(file, "is empty", at_end=False)
+        with suppress(FileNotFoundError):  # another process cleans up commits that have expired
+            if not file.stat().st_size:
+                return _Damage(file, "is empty", at_end=False)
     return None
 
 

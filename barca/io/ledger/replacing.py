@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from barca._typing import NodeId
     from barca.io.ledger.tables import DataFile
     from barca.ports import TableName
+
+
+MERGED: Final = "merged-"
+"""Stands in the names of files that took the place of others."""
 
 
 def replace_files(
@@ -54,7 +58,7 @@ def replace_files(
     if not set(files) <= set(data_files(table)):
         return False
     partition = PARTITION_COLUMNS.get(name)
-    token = uuid.uuid4().hex[:12]
+    token = MERGED + uuid.uuid4().hex[:12]
     now = time.time_ns() // 10**6
     with delta_errors(path, "compacted"):
         rows = change(_read(path, name, files))

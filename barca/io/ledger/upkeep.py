@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from barca.io.ledger.log import flush_commits, last_checkpoint, last_version
-from barca.io.ledger.replacing import replace_files
+from barca.io.ledger.replacing import MERGED, replace_files
 from barca.io.ledger.tables import (
     CHECKPOINT_INTERVAL,
     DataFile,
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
     from barca.ports import TableName
 
-MANY_FILES: Final = 64
-"""A partition of more files is compacted."""
+MANY_FILES: Final = 24
+"""Files of one tier in a partition are merged once there are more."""
 
-SMALL_BYTES: Final = 32 * 2**20
-"""Files below this size are merged."""
+TIER_BYTES: Final = (2**18, 2**25)
+"""Files up to the first size are merged with each other alone, so that a large file is not written again for
+every few rows that come after it; up to the second size, those that came of it."""
 
 MERGED_BYTES: Final = 128 * 2**20
 """At most so many bytes are merged into one file, all of which pass through memory."""
@@ -66,29 +67,36 @@ def maintain(root: Path, budget_seconds: float) -> None:
 
 
 def _crowded(path: Path) -> bool:
-    """Whether some directory of a table holds so many files that a partition may be due; a cheap look."""
-    return any(len(names) > MANY_FILES for _, _, names in os.walk(path))
+    """Whether some partition got so many files since its last merge that it may be due; a cheap look."""
+    for _, inner, names in os.walk(path):
+        inner[:] = [name for name in inner if not name.startswith("_")]
+        merged = max((name for name in names if MERGED in name), default="")
+        if sum(name > merged for name in names) > MANY_FILES:
+            return True
+    return False
 
 
 def _runs_to_merge(files: list[DataFile]) -> Iterator[list[DataFile]]:
-    """Runs of small files that follow one another, of partitions that have many files."""
+    """Runs of small files that follow one another, of partitions that have many of them."""
     for _, partition in groupby(
         sorted(files, key=lambda file: (file.node or "", file)), lambda file: file.node
     ):
         held = list(partition)
-        if len(held) > MANY_FILES:
-            yield from _small_runs(held)
+        for limit in TIER_BYTES:
+            if sum(file.size <= limit for file in held) > MANY_FILES:
+                yield from _small_runs(held, limit)
+                break
 
 
-def _small_runs(files: list[DataFile]) -> Iterator[list[DataFile]]:
+def _small_runs(files: list[DataFile], limit: int) -> Iterator[list[DataFile]]:
     run: list[DataFile] = []
     for file in files:
         full = sum(other.size for other in run) + file.size > MERGED_BYTES
-        if run and (full or file.size > SMALL_BYTES):
+        if run and (full or file.size > limit):
             if len(run) > 1:
                 yield run
             run = []
-        if file.size <= SMALL_BYTES:
+        if file.size <= limit:
             run.append(file)
     if len(run) > 1:
         yield run
