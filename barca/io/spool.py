@@ -114,7 +114,7 @@ class Spool:
         """
         if not self._held:
             return {}
-        held, self._held, self._held_bytes = pl.concat(self._held), [], 0
+        held, self._held, self._held_bytes = pl.concat(self._held), list[pl.DataFrame](), 0
         cut = held.partition_by(_PART, as_dict=True, include_key=False)
         for (part,), rows in cut.items():
             self._bytes[part] = self._bytes.get(part, 0) + int(rows.estimated_size())
@@ -127,7 +127,7 @@ class Spool:
         for part in range(PARTS):
             if group and size + self._bytes.get(part, 0) > PART_BYTES:
                 yield group
-                group, size = [], 0
+                group, size = list[int](), 0
             group.append(part)
             size += self._bytes.get(part, 0)
         yield group
