@@ -1,4 +1,4 @@
-"""What nodes hold now: the newest result of each key that a node has, whether or not it is up to date."""
+"""What nodes hold now: for each key the result that is up to date, else the newest there is."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from barca.io.fragments import read_keyed, scan_fragments
 from barca.io.values import read_values
 from barca.partitions import parse_key
 from barca.plan.keys import empty_key, explicit_keys, keyed_keys, narrow
-from barca.schemas import FRAGMENTS, KEY, ORDINAL, ROWS, dimension, dimensions
+from barca.schemas import FRAGMENTS, KEY, ORDINAL, PATH, ROWS, STATE, dimension, dimensions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from barca._typing import NodeId
     from barca.graph import Graph, Node
+    from barca.plan.inputs import NodePlan
     from barca.ports import LedgerReader, PackStore
 
 
@@ -32,11 +34,13 @@ class Current:
         graph: The nodes.
         reader: The ledger.
         store: Holds the packs.
+        planned: What a run would do with a node; `None` where that cannot be told.
     """
 
     graph: Graph
     reader: LedgerReader
     store: PackStore
+    planned: Callable[[NodeId], NodePlan | None]
 
     def node(self, name: str) -> Node:
         """The node of a name or id.
@@ -47,7 +51,7 @@ class Current:
         return self.graph.nodes[self.graph.find(name)]
 
     def held(self, node: Node, selection: Mapping[str, Sequence[str]] | None = None) -> pl.DataFrame:
-        """The newest result of each key of a node.
+        """For each key of a node the result that a run would serve, else the newest that can be read.
 
         Args:
             node: The node.
@@ -61,11 +65,13 @@ class Current:
             SelectionError: A dimension that the node does not have, or a value that no key with a result has.
             UsageError: There is no result, or the expression that declares the keys raised.
         """
-        newest = self.reader.materialized(node.id).unique(KEY, keep="last", maintain_order=True)
-        stored = newest.select(list(FRAGMENTS))
-        keys = self._keys(node)
+        plan = self.planned(node.id)
+        decided = plan.decision if plan is not None and plan.state == "decided" else None
+        stored = self._stored(node, decided)
+        keys = self._keys(node) if decided is None else decided
         if keys is None:
             keys = _keys_of(node, stored)
+        keys = keys.select(KEY, *dimensions(node.dimensions), ORDINAL)
         found = keys.join(stored, on=KEY, how="inner", maintain_order="left")
         if found.is_empty():
             raise UsageError(
@@ -113,6 +119,18 @@ class Current:
             FragmentError: A file of the store is missing or damaged.
         """
         return read_values(self.store, held, None, node.dimensions)
+
+    def _stored(self, node: Node, decided: pl.DataFrame | None) -> pl.DataFrame:
+        """`schemas.FRAGMENTS`: of cached keys what is served, of others the newest that is there."""
+        newest = self.reader.materialized(node.id).select(list(FRAGMENTS))
+        if decided is None:
+            served = newest.clear()
+        else:
+            served = decided.filter(pl.col(STATE) == "cached").select(list(FRAGMENTS))
+        others = newest.join(served, on=KEY, how="anti", maintain_order="left")
+        gone = self.store.probe(others.get_column(PATH).unique().sort().to_list())
+        others = others.filter(~pl.col(PATH).is_in(gone)).unique(KEY, keep="last", maintain_order=True)
+        return pl.concat([served, others])
 
     def _keys(self, node: Node) -> pl.DataFrame | None:
         """The keys of a node in declared order, as far as they are known without running anything."""

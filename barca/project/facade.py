@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from barca.config import find_root, read_config
 from barca.discovery import discover, graph_of
-from barca.errors import DefinitionError, InputError
+from barca.errors import DefinitionError, InputError, LoadError
 from barca.exec.memory import total_memory
 from barca.io.annotations import return_annotation
 from barca.io.fragments import scan_fragments
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from barca.exec.pool import Workers
     from barca.graph import Graph
     from barca.model import Definition
-    from barca.plan.inputs import Plan
+    from barca.plan.inputs import NodePlan, Plan
     from barca.ports import Executor, LedgerReader, Listener
     from barca.project.comparison import Comparison
     from barca.project.explanation import Explanation
@@ -299,7 +299,14 @@ class Project(Reading):
         return DeltaLedger(self._store_root / "ledger")
 
     def _current(self) -> Current:
-        return Current(self.graph, self._reader(), self._store)
+        return Current(self.graph, self._reader(), self._store, self._planned)
+
+    def _planned(self, node_id: NodeId) -> NodePlan | None:
+        try:
+            world, plan, _ = self._forecast(node_id, {})
+        except (DefinitionError, LoadError):
+            return None
+        return world.whole(plan).nodes[node_id]
 
     def _reader(self) -> LedgerReader:
         return self._ledger.reader()

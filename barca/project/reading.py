@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Reading(ABC):
-    """The part of `Project` that reads current results: the newest of each key, up to date or not."""
+    """The part of `Project` that reads current results: of each key what is up to date, else the newest."""
 
     @abstractmethod
     def _current(self) -> Current:

@@ -84,6 +84,29 @@ def test_the_newest_result_of_a_key_counts_and_keys_that_left_are_gone(shop):
     assert shop.open().head("rows").frame.rows() == [("r1", 0), ("r4", 0)]
 
 
+def test_what_a_run_would_serve_comes_before_what_was_computed_last(shop):
+    shop.ran()
+    shop.edit("pipeline.py", "range(versions)", "range(7, 7 + versions)")
+    shop.ran()
+    assert shop.open().head("rows", 1).frame.rows() == [("r2", 7)]
+    shop.edit("pipeline.py", "range(7, 7 + versions)", "range(versions)")
+    assert shop.ran() == {"versions": 1}
+    assert shop.open().head("rows", 1).frame.rows() == [("r2", 0)]
+    shop.edit("pipeline.py", "range(versions)", "range(9, 9 + versions)")
+    assert shop.open().head("rows", 1).frame.rows() == [("r2", 7)], "stale: the newest there is"
+
+
+def test_of_a_stale_key_the_newest_whose_file_is_there(shop):
+    shop.ran()
+    first = {path.name for path in (shop.root / ".barca" / "artifacts").glob("*rows*/*.parquet")}
+    shop.edit("pipeline.py", "range(versions)", "range(7, 7 + versions)")
+    shop.ran()
+    for path in (shop.root / ".barca" / "artifacts").glob("*rows*/*.parquet"):
+        if path.name not in first:
+            path.unlink()
+    assert shop.open().head("rows", 1).frame.rows() == [("r2", 0)]
+
+
 def test_keys_that_nobody_can_tell_are_those_with_results(shop):
     shop.ran()
     for pack in (shop.root / ".barca" / "artifacts").glob("*versions*/*.parquet"):
