@@ -22,31 +22,36 @@ CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 _COMPLETION: Final = "_BARCA_COMPLETE"
 
 _COMMANDS: Final = {
-    "get": "computing:get",
-    "run": "computing:run",
-    "plan": "viewing:plan",
-    "list": "viewing:list_nodes",
-    "graph": "viewing:graph",
-    "status": "viewing:status",
-    "head": "reading:head",
-    "sql": "reading:sql",
-    "export": "reading:export",
-    "explain": "inspecting:explain",
-    "diff": "inspecting:diff",
-    "doctor": "inspecting:doctor",
-    "history": "looking_back:history",
-    "logs": "looking_back:logs",
-    "stats": "looking_back:stats",
-    "gc": "tidying:gc",
-    "new": "starting:new",
-    "docs": "about:docs",
-    "version": "about:version",
+    "get": ("computing:get", "Compute what is stale and give the results."),
+    "run": ("computing:run", "Run a task, after what it reads."),
+    "plan": ("viewing:plan", "Show the phases and steps of a run, cached or not."),
+    "list": ("viewing:list_nodes", "List the nodes, and the files that cannot be loaded."),
+    "graph": ("viewing:graph", "Draw which node reads which: a tree, Mermaid or SVG."),
+    "status": ("viewing:status", "Show whether each node is up to date, and why not."),
+    "head": ("reading:head", "Show the first rows of what a node holds now."),
+    "sql": ("reading:sql", "Query what nodes hold now, each a view."),
+    "export": ("reading:export", "Write what a node holds now to files."),
+    "explain": ("inspecting:explain", "Show why keys run or not, and how code changed."),
+    "diff": ("inspecting:diff", "Compare a key's result with the one before it."),
+    "doctor": ("inspecting:doctor", "Check files, the ledger and the results it names."),
+    "history": ("looking_back:history", "List runs, or show the steps and calls of one."),
+    "logs": ("looking_back:logs", "Show what steps printed."),
+    "stats": ("looking_back:stats", "Show what calls took by size, and suggest a batch=."),
+    "gc": ("tidying:gc", "Delete what nothing asks for, and keep to a size."),
+    "new": ("starting:new", "Make a small project that works, to begin from."),
+    "docs": ("about:docs", "Read the manual."),
+    "version": ("about:version", "Show the version."),
 }
-"""Module and function of each subcommand, in the order of the help."""
+"""Module and function of each subcommand, and what the help says of it; in the order of the help."""
 
 
-def make_app(names: Iterable[str] = tuple(_COMMANDS)) -> typer.Typer:
-    """The command with some subcommands: making all of them takes longer than parsing a command line."""
+def make_app(names: Iterable[str] = tuple(_COMMANDS), *, outline: bool = False) -> typer.Typer:
+    """The command with some subcommands: making all of them takes longer than parsing a command line.
+
+    Args:
+        names: Which; all by default.
+        outline: Whether they are only to be listed, and do nothing.
+    """
     app = typer.Typer(
         name="barca",
         cls=Group,
@@ -57,9 +62,15 @@ def make_app(names: Iterable[str] = tuple(_COMMANDS)) -> typer.Typer:
     )
     app.callback()(shared)
     for name in names:
-        module, _, function = _COMMANDS[name].partition(":")
-        app.command(name, cls=Command)(getattr(import_module(f"barca.cli.{module}"), function))
+        place, line = _COMMANDS[name]
+        module, _, function = place.partition(":")
+        called = _nothing if outline else getattr(import_module(f"barca.cli.{module}"), function)
+        app.command(name, cls=Command, short_help=line)(called)
     return app
+
+
+def _nothing() -> None:
+    """Stands for a command whose name is all that matters."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -94,7 +105,9 @@ def run(arguments: Sequence[str]) -> int:
         from barca.cli.completing import join_words
 
         join_words(os.environ)
-    app = make_app(words[:1]) if words[0] in _COMMANDS and _COMPLETION not in os.environ else make_app()
+        app = make_app()
+    else:
+        app = make_app(words[:1]) if words[0] in _COMMANDS else make_app(outline=True)
     try:
         code = typer.main.get_command(app).main(words, prog_name="barca", standalone_mode=False)
     except BaseException as raised:
