@@ -922,8 +922,10 @@ def test_workers_that_begin_together_do_not_take_each_other_for_strangers(projec
 
     keyed(project, '["a", "b"]')
     project.ran()
-    real, answers = marker._read, [None]
-    monkeypatch.setattr(marker, "_read", lambda *arguments: answers.pop() if answers else real(*arguments))
+    real, answers = marker.read_marker, [None]
+    monkeypatch.setattr(
+        marker, "read_marker", lambda *arguments: answers.pop() if answers else real(*arguments)
+    )
     assert project.get(refresh=["scored"]).status == "success"
 
 
