@@ -206,6 +206,10 @@ class Executor(Protocol):
         """
         ...
 
+    def withdraw(self) -> None:
+        """Forget the works whose calls have not begun."""
+        ...
+
     def shutdown(self, *, cancel: bool = False) -> None:
         """End the workers; with `cancel`, without waiting for what runs."""
         ...

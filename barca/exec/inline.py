@@ -110,8 +110,12 @@ class InlineExecutor:
             return [(pending, result)]
         return []
 
+    def withdraw(self) -> None:
+        """Forget what is queued."""
+        self._queue.clear()
+
     def shutdown(self, *, cancel: bool = False) -> None:
         """Forget what is queued; without `cancel`, run it first."""
         while self._queue and not cancel:
             self.wait(None)
-        self._queue.clear()
+        self.withdraw()

@@ -152,6 +152,10 @@ class ProcessExecutor:
                 return []
             wait_for_any((pending.worker for pending in self._running if pending.worker is not None), left)
 
+    def withdraw(self) -> None:
+        """Forget what is queued, but for works of which only results of a dead worker are to be stored."""
+        self._queue = deque(pending for pending in self._queue if pending.death is not None)
+
     def shutdown(self, *, cancel: bool = False) -> None:
         """End the workers; without `cancel`, after what runs and is queued has ended."""
         while not cancel and (self._running or self._queue):

@@ -100,7 +100,8 @@ class RunPorts:
     publications: Publishing = field(default_factory=NoSinks)
 
     def last_endings(self, seconds: float) -> Iterator[tuple[Pending, WorkResult | WorkerDied]]:
-        """The works that end within some seconds; another Ctrl-C cuts that short."""
+        """The works that end within some seconds, no other begun; another Ctrl-C cuts that short."""
+        self.executor.withdraw()
         deadline = self.clock.monotonic() + seconds
         with suppress(KeyboardInterrupt):
             while ended := self.executor.wait(max(0.0, deadline - self.clock.monotonic())):

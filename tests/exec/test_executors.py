@@ -38,6 +38,13 @@ def test_a_cancelled_work_is_left_out() -> None:
     assert [pending for pending, _ in executor.wait(None)] == [second]
 
 
+def test_what_has_not_begun_can_be_withdrawn() -> None:
+    executor = inline(lambda r: r)
+    executor.submit(make_work(["a"]))
+    executor.withdraw()
+    assert executor.wait(None) == []
+
+
 def test_shutdown_runs_what_is_queued_unless_cancelled() -> None:
     ran: list[str] = []
     executor = inline(lambda r: ran.append(r))

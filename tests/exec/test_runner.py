@@ -109,6 +109,9 @@ class FakeExecutor:
         pending = self.waiting.pop(0)
         return [(pending, self.answers(pending.work))]
 
+    def withdraw(self):
+        """All that waits has begun."""
+
     def shutdown(self, *, cancel=False):
         self.shut = True
 

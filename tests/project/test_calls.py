@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
-from barca.errors import DefinitionError
+from barca.errors import Cancelled, DefinitionError
 
 TRIES = """
     import pathlib, time
@@ -55,6 +57,44 @@ def test_a_timeout_stops_its_key_and_spares_the_others(project, executor):
     assert "timed out after 0.5 s" in out["error"]
     assert out["elapsed_seconds"] < 30, "the sleep of a minute was cut short"
     assert project.get("slow", partition={"k": ["1", "3"]}).value == {"k=1": "1", "k=3": "3"}
+
+
+INTERRUPTED = """
+    import os, pathlib, signal, time
+    from barca import asset, partitions
+
+    HERE = pathlib.Path(__file__).parent
+
+    @asset(partitions={"k": partitions(["1", "2", "3"])}, BATCH)
+    def step(k):
+        with open(HERE / "calls", "a") as file:
+            file.write("".join(k))
+        if "2" in k:
+            os.kill(os.getppid() if (HERE / "in_workers").exists() else os.getpid(), signal.SIGINT)
+            time.sleep(600)
+        return {one: one for one in k} if isinstance(k, list) else k
+"""
+
+
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C as in a terminal: a shell that runs tests in the background has them ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    ("executor", "batch"), [("inline", "weight=1"), ("inline", "batch=1"), ("processes", "batch=1")]
+)
+def test_ctrl_c_begins_no_further_call(project, ctrl_c, executor, batch):
+    project.write("barca.toml", "[execution]\npool_size = 1\n")
+    project.write("pipeline.py", INTERRUPTED.replace("BATCH", batch))
+    if executor == "processes":
+        (project.root / "in_workers").touch()
+    with pytest.raises(Cancelled):
+        project.open(executor=executor).get("step")
+    assert (project.root / "calls").read_text() == "12"
 
 
 WEIGHTS = """

@@ -163,7 +163,7 @@ class Scene:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(steps, min_size=1, max_size=8))
 def test_a_narrowed_run_is_a_whole_run(every_node_is_large, happened):
     with tempfile.TemporaryDirectory() as directory:
