@@ -99,6 +99,10 @@ def _a_quick_disk() -> Iterator[None]:
         yield
 
 
+_permanent: dict[int, Any] = {}
+"""Modules that come from no temporary file: there are thousands, after hundreds of tests."""
+
+
 @pytest.fixture(autouse=True)
 def _no_modules_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Forget modules that a test imported from temporary files: the next `pipeline.py` is another one."""
@@ -113,9 +117,13 @@ def _no_modules_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     ]
     temporary = (str(tmp_path_factory.getbasetemp().parent), *TemporaryProject.roots)
     for name, module in list(sys.modules.items()):
+        if id(module) in _permanent:
+            continue
         places = [getattr(module, "__file__", None), *list(getattr(module, "__path__", None) or ())]
         if any(isinstance(place, str) and place.startswith(temporary) for place in places):
             del sys.modules[name]
+        else:
+            _permanent[id(module)] = module
 
 
 @pytest.fixture

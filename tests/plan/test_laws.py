@@ -206,6 +206,7 @@ class Twins:
                 assert node.decision.drop(NEEDED).equals(whole.drop(NEEDED))
 
 
+@settings(max_examples=min(60, settings().max_examples))  # of five runs each
 @given(st.data())
 def test_what_runs_is_what_the_oracle_says(data):
     """Random edits of the world; each time, a run must run exactly what the oracle says."""
