@@ -147,6 +147,24 @@ def test_digests_are_equal_exactly_where_the_rows_are(one: list, other: list | N
     assert (len(digests) == 1) == (contents[0] == contents[1])
 
 
+PAIRS = st.dictionaries(
+    st.sampled_from(["", "a", "1", "1x1;", ":", "~"]),
+    st.sampled_from([None, "", "a", "1", "1x1;:", "~", "2x0;"]),
+    max_size=4,
+)
+
+
+@given(PAIRS, PAIRS)
+def test_digests_of_keyed_answers_are_equal_exactly_where_these_are(
+    one: dict[str, str | None], other: dict[str, str | None]
+):
+    schema = {"key": pl.String, "value": pl.String}
+    digests = {
+        digest_pairs(pl.DataFrame(sorted(pairs.items()), schema, orient="row")) for pairs in (one, other)
+    }
+    assert (len(digests) == 1) == (one == other)
+
+
 @given(FRAMES)
 def test_canonical_rows_are_the_same_rows(frame: pl.DataFrame):
     assert_frame_equal(canonical(frame), frame, check_row_order=False)
