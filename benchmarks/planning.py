@@ -97,12 +97,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--most", type=int, default=200_000, help="leave out sizes with more declared keys")
+    parser.add_argument("--keys", type=int, default=200_000, help="leave out sizes with more declared keys")
     options = parser.parse_args()
     print(f"## Planning\n\n{INTRODUCTION}")
     print("| declared | run | form | plan | grouping |")
     print("|---:|---:|---|---:|---:|")
-    for declared, running in [size for size in SIZES if size[0] <= options.most]:
+    for declared, running in [size for size in SIZES if size[0] <= options.keys]:
         for form, whole, grouping in measure(declared, running, options.repeat):
             print(f"| {declared:,} | {running:,} | {form} | {whole:.1f} | {grouping:.1f} |")
 

@@ -5,7 +5,8 @@ import platform
 import shlex
 from datetime import UTC, datetime
 from importlib.metadata import version
-from itertools import groupby
+from itertools import groupby, pairwise
+from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,7 +81,28 @@ def render(rows: "Sequence[Row]", arguments: "Sequence[str]") -> str:
             + "\n".join(line(row, bare) for row in members)
             + "\n",
         ]
-    return "\n".join(parts)
+    return "\n".join([*parts, *growth(rows)])
+
+
+def growth(rows: "Sequence[Row]") -> list[str]:
+    """How times grow from size to size, as exponents of the number of keys; nothing for a single size."""
+    sizes = sorted({row.keys for row in rows})
+    if len(sizes) < 2:
+        return []
+    found = {(row.form, row.phase, row.keys): row.median for row in rows}
+    steps = list(pairwise(sizes))
+    lines = [
+        "## Growth\n",
+        "The exponent *e* for which a time grows as keys^*e* between two sizes; 1 is proportional.\n",
+        "| form | what | " + " | ".join(f"{low:,} to {high:,}" for low, high in steps) + " |",
+        "|---|---|" + "---:|" * len(steps),
+    ]
+    for form, phase in dict.fromkeys((row.form, row.phase) for row in rows):
+        exponents = [
+            log(found[form, phase, high] / found[form, phase, low]) / log(high / low) for low, high in steps
+        ]
+        lines.append(f"| {form} | {phase} | {' | '.join(f'{one:.2f}' for one in exponents)} |")
+    return [*lines, ""]
 
 
 def summary(rows: "Sequence[Row]") -> str:

@@ -31,6 +31,10 @@ FORMS = {
     "all": ("chain_tables", ("--batch", "all")),
 }
 """Form to its pipeline and the options of its commands."""
+TEN = 10
+"""Keys of the phase that selects some."""
+SECTIONS = ("planning", "ticks", "sinks")
+"""Further scripts of this directory whose output ends the page."""
 MARKS = ("<!-- measured: written by benchmarks/run.py -->", "<!-- /measured -->")
 """Where a README takes the summary."""
 LEFT_OUT = ("BARCA_", "GROCERY_", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
@@ -163,6 +167,22 @@ class Chain:
             processes.append(process)
         return self.row(phase, processes, calls)
 
+    def measure_status(self, repeat: int) -> Row:
+        command = [self.barca, "status", "pipeline.py", "--json"]
+        processes = [run(command, self.directory) for _ in range(repeat)]
+        nodes = json.loads(processes[-1].output)["nodes"]
+        cached = sum((node["partitions"] or {}).get("cached", 0) for node in nodes)
+        check(self.form, "status: keys cached", cached, 2 * self.keys)
+        return self.row("status", processes, None)
+
+    def measure_selected(self, repeat: int) -> Row:
+        keys = ",".join(f"d{number:06d}" for number in range(TEN))
+        processes = [self.command("--partition", f"device={keys}") for _ in range(repeat)]
+        result = json.loads(processes[-1].output)
+        check(self.form, "selected: keys that ran", result["steps_executed"], 1)
+        check(self.form, "selected: keys cached", result["steps_cached"], 2 * TEN)
+        return self.row("ten keys selected", processes, 1)
+
     def measure_dry_run(self, repeat: int) -> Row:
         before = on_disk(self.directory / ".barca")
         processes = [self.command("--dry-run") for _ in range(repeat)]
@@ -210,6 +230,8 @@ def measure_form(barca: str, form: str, keys: int, directory: Path, repeat: int)
     yield chain.measure("nothing changed", lambda: None, 0, repeat)
     yield chain.measure("one key changed", chain.change_one, 1, repeat)
     yield chain.measure_dry_run(repeat)
+    yield chain.measure_status(repeat)
+    yield chain.measure_selected(repeat)
 
 
 def warm_up(barca: str) -> None:
@@ -243,6 +265,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, nargs="+", default=[1_000, 10_000, 200_000])
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS))
     parser.add_argument("--repeat", type=int, default=3, help="processes per figure; the median is shown")
+    parser.add_argument("--sections", nargs="*", choices=SECTIONS, default=list(SECTIONS))
     parser.add_argument("--out", type=Path, default=HERE / "RESULTS.md")
     parser.add_argument("--readme", type=Path, help="also write a summary between this file's marks")
     options = parser.parse_args()
@@ -253,8 +276,11 @@ def main() -> None:
             flush=True,
         )
         rows.append(row)
-    planning = run([sys.executable, str(HERE / "planning.py"), "--most", str(max(options.keys))], HERE)
-    options.out.write_text(f"{render(rows, sys.argv[1:])}\n{planning.output}")
+    pages = [render(rows, sys.argv[1:])]
+    for name in options.sections:
+        size = [f"--keys={max(options.keys)}"] if name != "sinks" else []
+        pages.append(run([sys.executable, str(HERE / f"{name}.py"), *size], HERE).output)
+    options.out.write_text("\n".join(pages))
     if options.readme:
         head, begin, rest = options.readme.read_text().partition(MARKS[0])
         tail = "".join(rest.partition(MARKS[1])[1:])
