@@ -42,7 +42,7 @@ def lookup(keys: pl.DataFrame, table: pl.DataFrame, columns: Sequence[str], on: 
 def lookup_sorted(
     keys: pl.DataFrame, table: pl.DataFrame, columns: Sequence[str], on: str = KEY
 ) -> pl.DataFrame:
-    """As `lookup`, of a `table` that is sorted by `on`: a few keys are found in it by halving.
+    """As `lookup`, of a `table` that is sorted by its column `on`: a few keys are found in it by halving.
 
     A join would hash the whole table for them.
     """

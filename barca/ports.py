@@ -42,7 +42,10 @@ class LedgerReader(Protocol):
 
         Args:
             nodes: Node ids.
-            keys: Per node, the only keys whose rows are wanted; of a node that is missing, all.
+            keys: Per node, the only keys whose rows are wanted, String; of a node that is missing, all.
+
+        Returns:
+            Per node rows of `schemas.MATERIALIZATIONS`, sorted by age.
         """
         ...
 
@@ -96,11 +99,20 @@ class PackStore(Protocol):
     """Where packs live. Paths are relative, with `/` separators: `<node>/<id>.parquet`."""
 
     def write(self, path: str, frame: pl.DataFrame, metadata: dict[str, str]) -> int:
-        """Write a pack whole and durably: staged, flushed, renamed. Returns its size in bytes."""
+        """Write a pack whole and durably: staged, flushed, renamed.
+
+        Args:
+            path: Of the pack.
+            frame: The dimensions as String columns, then the user's columns, of any type that Parquet holds.
+            metadata: For its footer, see `barca.io.footer`.
+
+        Returns:
+            Its size in bytes.
+        """
         ...
 
     def sink(self, path: str, frame: pl.LazyFrame, metadata: dict[str, str]) -> int:
-        """As `write`, from the streaming engine."""
+        """As `write`, columns too, from the streaming engine."""
         ...
 
     def scan(
