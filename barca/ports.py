@@ -81,6 +81,10 @@ class Ledger(Protocol):
         """Compact, checkpoint and vacuum where thresholds say so, for at most so long."""
         ...
 
+    def vacuum(self, before: datetime) -> None:
+        """Delete files that the newest version does without, replaced or never committed before then."""
+        ...
+
     def revise(self, node: str, moved: pl.DataFrame, dropped: pl.DataFrame) -> bool:
         """Give up results of a node and name the new places of others, in one commit.
 

@@ -57,6 +57,9 @@ class MemoryLedger:
     def maintain(self, budget_seconds: float) -> None:
         """Nothing: memory needs no compacting, and `commits` stays as it was made."""
 
+    def vacuum(self, before: datetime) -> None:
+        """Nothing: there are no files."""
+
     def revise(self, node: str, moved: pl.DataFrame, dropped: pl.DataFrame) -> bool:
         """Give up results of a node and name the new places of others; see `ports.Ledger.revise`."""
         found = False

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 GRACE: Final = dt.timedelta(minutes=10)
 """The end of a run deletes packs that nothing named for so long: scans that somebody holds still work."""
 
+LOOKS: Final = dt.timedelta(minutes=1)
+"""What reads the ledger without being a run, as `barca status` does, is done with it after so long."""
+
 MANY_NEW: Final = 64
 """Packs of a node, since its small ones were last merged, that make looking at it worth its while."""
 
@@ -114,7 +117,6 @@ def collect_garbage(
     told = {"dry_run": dry_run, "given_up": foreseen(ledger, limit)}
     if dry_run:
         return told
-    ledger.maintain(float("inf"))
     store.sweep()
     collected = collect(
         ledger,
@@ -123,6 +125,8 @@ def collect_garbage(
         before=lambda: _oldest_reader(markers),
         limit_bytes=limit,
     )
+    ledger.maintain(float("inf"))
+    ledger.vacuum(_oldest_reader(markers) - LOOKS)
     return {**told, **collected._asdict()}
 
 

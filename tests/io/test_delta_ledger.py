@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import polars as pl
@@ -324,8 +326,6 @@ def test_checkpoints_come_every_twenty_commits(ledger: DeltaLedger, table: Path)
 def test_old_removed_files_and_orphans_are_vacuumed_and_young_ones_kept(
     ledger: DeltaLedger, table: Path, few: None
 ):
-    import os
-
     commit(ledger, *(rows("n", [f"k{number}"]) for number in range(5)))
     old, young = table / "node=n" / "old.parquet", table / "node=n" / "young.parquet"
     for path in (old, young):
@@ -334,6 +334,31 @@ def test_old_removed_files_and_orphans_are_vacuumed_and_young_ones_kept(
     ledger.maintain(60)
     assert not old.exists() and young.exists()
     assert len(list(table.rglob("*.parquet"))) == 7  # the merged one, the five it replaced, the young one
+
+
+def test_gc_deletes_files_that_were_replaced_and_were_never_committed(
+    ledger: DeltaLedger, table: Path, few: None
+):
+    commit(ledger, *(rows("n", [f"k{number}"]) for number in range(5)))
+    (table / "node=n" / "killed.parquet").write_bytes(b"x")
+    ledger.maintain(60)
+    merged = datetime.now(UTC)
+    ledger.vacuum(merged - timedelta(minutes=1))
+    assert len(list(table.rglob("node=*/*.parquet"))) == 7
+    ledger.vacuum(merged + timedelta(seconds=1))
+    [file] = table.rglob("node=*/*.parquet")
+    assert "merged-" in file.name
+    assert everything(ledger).height == 5
+    commit(ledger, rows("n", ["z"]))
+    assert ledger.reader().materialized("n").height == 6
+
+
+def test_what_was_replaced_is_as_old_as_its_replacement(ledger: DeltaLedger, table: Path, few: None):
+    commit(ledger, *(rows("n", [f"k{number}"]) for number in range(5)))
+    for file in table.rglob("node=*/*.parquet"):
+        os.utime(file, (0, 0))
+    ledger.maintain(60)
+    assert all(file.stat().st_mtime > 0 for file in table.rglob("node=*/*.parquet"))
 
 
 # --- damage -----------------------------------------------------------------------------------------

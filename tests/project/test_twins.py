@@ -143,7 +143,7 @@ def test_the_pairs_are_two_of_a_kind(tmp_path: Path):
     def public(thing):
         return {name for name in dir(thing) if not name.startswith("_") and callable(getattr(thing, name))}
 
-    shared = {"maintain", "reader", "writer"}
+    shared = {"maintain", "reader", "revise", "vacuum", "writer"}
     assert shared <= public(DeltaLedger(tmp_path)) & public(MemoryLedger())
     for one, other in (
         (DeltaLedger(tmp_path).reader(), MemoryLedger().reader()),

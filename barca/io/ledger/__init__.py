@@ -16,11 +16,13 @@ from barca.errors import UsageError
 from barca.io.ledger.log import repair_log
 from barca.io.ledger.reader import DeltaReader
 from barca.io.ledger.replacing import revise
-from barca.io.ledger.upkeep import maintain
+from barca.io.ledger.upkeep import maintain, vacuum
 from barca.io.ledger.writer import DeltaWriter
 from barca.schemas import LEDGER_TABLES
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import polars as pl
 
     from barca._typing import NodeId
@@ -71,6 +73,14 @@ class DeltaLedger:
             LedgerError: A table is damaged or cannot be written to.
         """
         maintain(self.root, budget_seconds)
+
+    def vacuum(self, before: datetime) -> None:
+        """Delete files that the newest version does without, replaced or never committed before then.
+
+        Raises:
+            LedgerError: A table is damaged.
+        """
+        vacuum(self.root, before)
 
     def revise(self, node: NodeId, moved: pl.DataFrame, dropped: pl.DataFrame) -> bool:
         """Give up results of a node and name the new places of others; see `ports.Ledger.revise`.

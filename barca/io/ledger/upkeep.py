@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from barca.io.ledger.log import flush_commits, last_checkpoint, last_version
@@ -23,7 +25,7 @@ from barca.schemas import KEY, MACHINE, NODE, SINK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+    from datetime import datetime
 
     from deltalake import DeltaTable
 
@@ -113,6 +115,27 @@ def _merge(path: Path, name: TableName, files: list[DataFile]) -> bool:
     return replace_files(
         path, name, files, lambda rows: rows.unique(last, keep="last", maintain_order=True), data_change=True
     )
+
+
+def vacuum(root: Path, before: datetime) -> None:
+    """Delete data files that are in no newest version, and were replaced or last written before then.
+
+    Whoever reads an older version must have begun after `before`.
+
+    Raises:
+        LedgerError: A table is damaged.
+    """
+    for table in TABLE_ORDER:
+        path = root / table
+        if last_version(path) is None:
+            continue
+        held = {path / file.path for file in data_files(open_table(path))}
+        for directory, inner, names in os.walk(path):
+            inner[:] = [name for name in inner if not name.startswith("_")]
+            for file in (Path(directory, name) for name in names if name.endswith(".parquet")):
+                with suppress(FileNotFoundError):
+                    if file not in held and file.stat().st_mtime < before.timestamp():
+                        file.unlink()
 
 
 def _vacuum(path: Path) -> None:
