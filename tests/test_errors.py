@@ -68,6 +68,9 @@ def test_did_you_mean():
     assert did_you_mean("zzz", ["retries"]) == "valid: `retries`"
     assert did_you_mean("x", []) == "there are none"
     assert did_you_mean("x", (str(n) for n in range(20)), limit=2) == "valid: `0`, `1` and 18 more"
+    assert did_you_mean("new\nlin", ["new\nline", "é\x1b["]) == (
+        r"did you mean `new\nline`? valid: `new\nline`, `é\x1b[`"
+    )
 
 
 def test_the_closest_of_very_many_begins_like_what_was_written():

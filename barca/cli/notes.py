@@ -19,8 +19,13 @@ def note_unlisted(document: Mapping[str, Any]) -> None:
     for output in outputs(document).values():
         listed = output.get("_barca_partitions") if isinstance(output, dict) else None
         if listed and (missing := listed["keys"] - len(listed["outputs"])) > 0:
-            note = f"{missing:,} of {listed['keys']:,} keys not listed ({listed['cached']:,} cached)"
-            write(sys.stderr, f"note: {note}: {safe(listed.get('hint') or 'name keys with --partition')}\n")
+            which = "the first of those" if listed["truncated"] else "those"
+            write(
+                sys.stderr,
+                f"note: {missing:,} of {listed['keys']:,} keys not listed ({listed['cached']:,} cached): of so many "
+                f"keys, only {which} that this run computed are; select others with --partition, or read all of "
+                "them with barca.scan\n",
+            )
 
 
 def note_selection(document: Mapping[str, Any]) -> None:

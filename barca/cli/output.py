@@ -249,13 +249,13 @@ def error_view(error: Mapping[str, Any]) -> list[RenderableType]:
     """An error for people: what happened and where, the user's traceback, what to do."""
     from rich.text import Text
 
-    from barca.render.text import safe_lines
+    from barca.render.text import safe, safe_lines
 
     node, key = error.get("node"), error.get("key")
     step = f"{node}[{key}]" if node and key else node or ""
     place = ":".join(str(error[name]) for name in ("file", "line") if error.get(name) is not None)
     where = [part for part in (place, step) if part and part not in error["error"]]
-    message = safe_lines(": ".join([*where, error["error"]]))
+    message = ": ".join([*map(safe, where), safe_lines(error["error"])])
     view: list[RenderableType] = [Text("error: ", style="bold red").append(message, style="not bold default")]
     if error.get("traceback"):
         view.append(Text(safe_lines(error["traceback"].rstrip()), style="dim"))

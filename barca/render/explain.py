@@ -97,7 +97,10 @@ def _group_text(group: Mapping[str, Any], *, counted: bool) -> str:
 def ran_why(step: Mapping[str, Any]) -> str:
     """Why the keys of a run's step ran, in few words: the one reason, or the largest groups by reason."""
     reason = step.get("reason")
-    groups = (step.get("partitions") or {}).get("reasons") or ()
+    partitions = step.get("partitions") or {}
+    if partitions.get("total") == 0:
+        return "no keys"
+    groups = partitions.get("reasons") or ()
     if len(groups) < 2:
         changed = groups[0]["changed"] if groups else step.get("changed")
         return _brief(because(changed if reason == "not_materialized" else None, reason))
@@ -146,6 +149,15 @@ def key_why(key: Mapping[str, Any]) -> str:
     """Why a key of an explanation runs or not, and how it failed the last time."""
     failed = f"; it failed: {safe(key['error'])}" if key.get("error") else ""
     return (because(key["changed"], key["reason"]) or "nothing changed") + failed
+
+
+def keys_told(explained: Mapping[str, Any]) -> str:
+    """`1,500 keys in all, 20 shown, those that run first`; an empty text where every key is told."""
+    told = len(explained["keys"])
+    total = (explained["nodes"][0].get("partitions") or {}).get("total") or 0
+    if total <= told:
+        return ""
+    return f"{plural(total, 'key')} in all, {told} shown, those that run first; --partition selects others"
 
 
 def status_why(node: Mapping[str, Any]) -> str:

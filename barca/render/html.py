@@ -12,6 +12,7 @@ from barca.render.explain import (
     because,
     key_groups,
     key_why,
+    keys_told,
     merge_blocked,
     node_why,
     reason_text,
@@ -145,7 +146,7 @@ def explanation_html(explained: Mapping[str, Any]) -> str:
     return _block(
         f"Why {explained['target']} runs, or not",
         _table(("action", "step", "why"), rows),
-        _details(plural(len(keys), "key"), keys),
+        _details(keys_told(explained) or plural(len(keys), "key"), keys),
         *(f"<pre>{html.escape(safe_lines(diff))}</pre>" for diff in diffs if diff),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barca.errors import plural
-from barca.render.explain import key_why, node_why
+from barca.render.explain import key_why, keys_told, node_why
 from barca.render.grid import grid, state, text
 from barca.render.tables import errors_view
 from barca.render.text import safe, safe_lines, timestamp
@@ -33,6 +33,8 @@ def explanation_view(explained: Mapping[str, Any], width: int) -> list[Renderabl
     if keys:
         rows = [(key["key"], state(key["state"]), key_why(key), _last(key["last_success"])) for key in keys]
         view.append(grid(("key", "state", "why", "last success (UTC)"), rows, width, wrap=("key", "why")))
+        if rest := keys_told(explained):
+            view.append(text(rest, "dim"))
     for node in nodes:
         view += _definition(node)
     return view

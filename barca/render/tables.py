@@ -166,7 +166,8 @@ def outputs_view(output: Mapping[str, Any], width: int) -> list[RenderableType]:
         else []
     )
     if total > len(rows):
-        view.append(text(f"{plural(total, 'key')} in all, {len(rows)} shown; `-o path` lists paths", "dim"))
+        more = "; `-o path` lists paths" if len(keys) > len(rows) else ""
+        view.append(text(f"{plural(total, 'key')} in all, {len(rows)} shown{more}", "dim"))
     return view
 
 

@@ -45,8 +45,9 @@ def test_get_without_anything(barca, fake):
 def test_a_pipe_gets_one_line_of_json(barca, sample):
     ended = barca("get", "scored")
     assert ended.json == sample("result")
-    assert ended.err == "note: 9,999 of 10,000 keys not listed (9,999 cached): " + (
-        "10000 keys, more than 1000: outputs lists only keys this run computed\n"
+    assert ended.err == (
+        "note: 9,999 of 10,000 keys not listed (9,999 cached): of so many keys, only those that this run "
+        "computed are; select others with --partition, or read all of them with barca.scan\n"
     )
 
 

@@ -87,6 +87,22 @@ def test_odd_keys(project):
     assert again.get("declared").steps_executed == 0
 
 
+def test_odd_keys_that_fail_are_told_on_one_line(project):
+    project.write(
+        "pipeline.py",
+        r"""
+        from barca import asset, partitions
+        @asset(partitions={"k": partitions(["new\nline", "\x1b[31mred"])})
+        def own(k: str) -> str: raise ValueError("no")
+        """,
+    )
+    done = project.cli("get", "own", "--partition", '{"k": "new\\nline"}', "--pretty")
+    assert r"error: pipeline.py:own[k=new\nline]: ValueError: no" in done.stderr
+    done = project.cli("get", "own", "--partition", "k=red", "--pretty")
+    assert r"valid: `new\nline`, `\x1b[31mred`" in done.stderr
+    assert r"k=\x1b[31mred, k=new\nline (no result yet)" in project.cli("get", "--dry-run", "--pretty").stdout
+
+
 def test_p3_names_that_collide_are_kept_apart(project):
     composed = unicodedata.normalize("NFC", "é")
     names = ["abc", "ABC", "Abc", composed, unicodedata.normalize("NFD", composed)]

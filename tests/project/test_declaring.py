@@ -334,6 +334,18 @@ def test_a_plan_lists_one_step_per_key(project):
     assert (pool["pool_size"], pool["phases"]) == (3, plan["phases"])
 
 
+@pytest.mark.parametrize("names", [["emea"], ["emea", "amer"]])
+def test_a_fan_in_has_a_phase_of_its_own_with_one_key_and_with_one_worker(project, names):
+    project.write("pipeline.py", PARTITIONS.format(constant="", keys=repr(names)))
+    one = {"BARCA_POOL_SIZE": "1"}
+    plan = project.cli_json("plan", env=one)
+    assert (plan["pool_size"], plan["capacity"]) == (1, 1)
+    first, last = (stream["steps"] for phase in plan["phases"] for stream in phase["streams"])
+    assert first == ["pipeline.py:sales"] * len(names) + ["pipeline.py:margin"] * len(names)
+    assert last == ["pipeline.py:summary"]
+    assert project.cli_json("get", "summary", env=one)["phases"] == 2
+
+
 def test_steps_of_a_plan_are_counted_past_a_thousand_keys(project):
     text = PARTITIONS.format(constant="COUNT = 1000", keys="[f'r{n:04}' for n in range(COUNT)]")
     project.write("pipeline.py", text)

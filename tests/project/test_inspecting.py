@@ -93,6 +93,49 @@ def test_an_explanation_before_anything_ran_and_of_two_targets(project):
     assert not (project.root / ".barca").exists()
 
 
+def test_an_explanation_of_many_keys_says_how_many_there_are_and_tells_those_that_run(project):
+    project.write("pipeline.py", PIPELINE)
+    versions = {f"s{number:02}": {"tea": number} for number in range(25)}
+    returned(project, **versions)
+    project.ran("total")
+    returned(project, **{**versions, "s24": {"tea": 1}})
+    project.ran("versions")
+    told = project.open().explain("sales").to_dict()["keys"]
+    assert [key["key"] for key in told] == [f"store=s{number:02}" for number in (*range(19), 24)]
+    shown = project.cli("explain", "sales", "--pretty", env={"COLUMNS": "120"}).stdout
+    assert "25 keys in all, 20 shown, those that run first; --partition selects others" in shown
+    assert "25 keys in all, 20 shown" in project.open().explain("sales")._repr_html_()
+    few = project.cli("explain", "sales", "--partition", "store=s01,s02", "--pretty").stdout
+    assert "in all" not in few
+
+
+def test_an_edit_of_a_helper_of_another_file_is_shown_below_what_calls_it(project):
+    project.write("util.py", "def clean(text):\n    return text\n")
+    project.write(
+        "pipeline.py",
+        """
+        from barca import asset, partitions, partitions_from
+        from util import clean
+        @asset(partitions={"k": partitions(["a", "b"])})
+        def own(k: str) -> str: return clean(k)
+        @asset(partitions={"k": partitions_from(own)})
+        def below(k: str, own: str) -> str: return own
+        """,
+    )
+    project.ran()
+    project.edit("util.py", "return text", "return text.upper()")
+    below, own = project.open().explain("below", partition={"k": "b"}).to_dict()["nodes"]
+    assert (below["definition"]["changed"], own["definition"]["changed"]) == (False, True)
+    assert below["partitions"]["changed"] == {"k=b": ["input pipeline.py:own"]}
+    assert own["partitions"]["changed"] == {"k=b": ["helper util.py:clean"]}
+    shown = project.cli("explain", "below", "--pretty").stdout
+    assert "# helper util.py:clean" in shown
+    assert "-    return text\n+    return text.upper()" in shown
+    project.ran("below", partition={"k": "b"})
+    (_, own) = project.open().explain("below", partition={"k": "b"}).to_dict()["nodes"]
+    assert own["definition"] == {**own["definition"], "changed": False, "diff": None}
+
+
 def test_a_difference_has_rows_added_removed_and_changed(stores):
     returned(stores, oslo={"tea": 4, "salt": 9}, rome={"tea": 2})
     stores.ran("total")

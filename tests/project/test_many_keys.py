@@ -93,7 +93,11 @@ def test_python_names_scan_and_partition(many, monkeypatch):
 
 
 def test_paths_and_tables_list_what_was_computed_and_note_the_rest(many):
-    many.get("scored")
+    cold = many.cli("get", "scored", "-o", "path", "--executor", "inline")
+    assert len(cold.stdout.splitlines()) == 1_000
+    assert "200 of 1,200 keys not listed (0 cached): of so many keys, only the first of those" in cold.stderr
+    shown = many.cli("get", "scored", "--pretty", "--executor", "inline").stdout
+    assert "1,200 keys in all, 0 shown\n" in shown, "there are no paths to list"
     many.write("changed.json", '["k0007"]')
     done = many.cli("get", "scored", "-o", "path", "--executor", "inline")
     [line] = done.stdout.splitlines()
