@@ -22,9 +22,9 @@ def note_unlisted(document: Mapping[str, Any]) -> None:
             which = "the first of those" if listed["truncated"] else "those"
             write(
                 sys.stderr,
-                f"note: {missing:,} of {listed['keys']:,} keys not listed ({listed['cached']:,} cached): of so many "
-                f"keys, only {which} that this run computed are; select others with --partition, or read all of "
-                "them with barca.scan\n",
+                f"note: {missing:,} of {listed['keys']:,} keys not listed ({listed['cached']:,} cached): "
+                f"of so many keys, only {which} that this run computed are; select others with --partition, "
+                "or read all of them with barca.scan\n",
             )
 
 
