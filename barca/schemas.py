@@ -279,6 +279,11 @@ LOGS: Final = pl.Schema(
 """Lines that steps printed. `key`: of a one-key call, null for a batched one, whose keys the ledger knows."""
 
 
+_EMPTY: Final[dict[int, tuple[pl.Schema, pl.DataFrame]]] = {}
+
+
 def empty(schema: pl.Schema) -> pl.DataFrame:
-    """A frame of the schema with no rows."""
-    return pl.DataFrame(schema=schema)
+    """A frame of a schema of this module with no rows; made once, since it is asked for all the time."""
+    if id(schema) not in _EMPTY:
+        _EMPTY[id(schema)] = schema, pl.DataFrame(schema=schema)  # the schema too: its id stays its own
+    return _EMPTY[id(schema)][1].clone()

@@ -22,7 +22,6 @@ from barca.schemas import (
     RUN_HASH,
     STATE,
     dimensions,
-    empty,
 )
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ class NodeQueue:
         self.remaining = running.height
         self.total = running.height
         self.succeeded = 0
-        self.failed = empty(pl.Schema({KEY: pl.String}))
+        self.failed = pl.DataFrame(schema={KEY: pl.String})
         self.blocked = plan.decision.filter(pl.col(STATE) == "blocked").select(KEY)
         self.sizing = plan.sizing
         self._sources: dict[NodeId, NodeQueue] = {}

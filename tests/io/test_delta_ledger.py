@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
-from deltalake import DeltaTable
-from deltalake.exceptions import CommitFailedError
+from deltalake import DeltaTable, TableFeatures
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from barca.errors import LedgerError, UsageError
-from barca.io.ledger import DeltaLedger, log, repair, tables, replacing, upkeep, writer
+from barca.io.ledger import DeltaLedger, commits, log, repair, tables, replacing, upkeep, writer
+from barca.io.ledger.commits import Overtaken, Snapshot, snapshot
 from barca.io.ledger.log import last_checkpoint, last_version
 from barca.schemas import LEDGER_TABLES, MATERIALIZATIONS
 
@@ -107,24 +112,108 @@ def test_data_files_and_commit_are_flushed_before_and_after(
     order = []
     from barca.io import storage
 
-    flush, append = storage.flush_file, writer._append
+    flush, append = storage.flush_file, writer.commit
     spy = lambda path: (order.append(path.suffix or path.name), flush(path))  # noqa: E731
     monkeypatch.setattr(storage, "flush_file", spy)
     monkeypatch.setattr(log, "flush_file", spy)
-    monkeypatch.setattr(writer, "_append", lambda *a: (order.append("commit"), append(*a)))
+    monkeypatch.setattr(writer, "commit", lambda *a: (order.append("commit"), append(*a)))
     commit(ledger, rows("n", ["k"]))
     at = order.index("commit")
     assert ".parquet" in [*order[:at]] or any(name.startswith(".staging") for name in order[:at])
     assert order[at + 1 :] == [".json", ".json", "_delta_log"] or order[at + 1 :] == [".json", "_delta_log"]
 
 
+# --- the log, read and written here -----------------------------------------------------------------
+
+
+def by_delta(table: Path, version: int) -> Snapshot:
+    """What delta-rs makes of the same log."""
+    opened = DeltaTable(table, version=version)
+    columns = frozenset(field.name for field in opened.schema().fields)
+    return Snapshot(version, tables.data_files(opened), columns)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(
+        st.one_of(st.sets(st.sampled_from(["a", "b/c.py:f", "d*%[e]"]), min_size=1), st.just("merge")),
+        max_size=30,
+    ),
+    st.integers(2, 25),
+)
+def test_every_version_is_what_delta_takes_it_for(history: list[Any], interval: int):
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "CHECKPOINT_INTERVAL", interval)
+        patch.setattr(upkeep, "MANY_FILES", 1)
+        ledger, table = DeltaLedger(Path(name)), Path(name) / "materializations"
+        for step in history:
+            if step == "merge":
+                ledger.maintain(60)
+            else:
+                commit(ledger, pl.concat([rows(node, ["k"]) for node in sorted(step)]))
+        last = last_version(table)
+        for version in range((-1 if last is None else last) + 1):
+            assert snapshot(table, version) == by_delta(table, version)
+
+
+def test_a_log_that_others_changed_is_read_by_delta(ledger: DeltaLedger, table: Path):
+    commit(ledger, *(rows("n", [f"k{number}"]) for number in range(3)))
+    DeltaTable(table).alter.add_feature(
+        [TableFeatures.DeletionVectors], allow_protocol_versions_increase=True
+    )
+    found = snapshot(table)
+    assert not found.plain and len(found.files) == 3
+    assert everything(ledger).height == 3
+    with pytest.raises(LedgerError, match="features of Delta that barca does not write") as caught:
+        commit(ledger, rows("n", ["k"]))
+    assert caught.value.code == "ledger_features"
+
+
+def test_appending_and_reading_do_not_need_deltalake(ledger: DeltaLedger, table: Path):
+    commit(ledger, rows("n", ["k"]))
+    script = f"""
+import sys
+from pathlib import Path
+from barca.io.ledger import DeltaLedger
+ledger = DeltaLedger(Path({str(ledger.root)!r}))
+rows = ledger.reader().materialized("n").with_columns(run_id=__import__("polars").lit("later"))
+writer = ledger.writer("later")
+writer.append("materializations", rows)
+writer.flush()
+ledger.maintain(1.0)
+assert ledger.reader().materialized("n")["run_id"].to_list() == ["later"]
+assert "deltalake" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert pl.scan_delta(str(table)).collect(engine="in-memory").height == 2
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_version_is_made_once(
+    ledger: DeltaLedger, table: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+):
+    commit(ledger, rows("n", ["k"]))
+    if not links:
+
+        def refuse(*_: object) -> None:
+            raise OSError(errno.EPERM, "no hard links here")
+
+        monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(Overtaken, match="version 1 is"):
+        commits.commit(table, 1, "late", [])
+    commits.commit(table, 2, "next", [])
+    assert log.find_batch(table, 1, "next") == 2
+    assert not [file for file in (table / "_delta_log").iterdir() if file.suffix not in (".json", ".parquet")]
+    assert everything(ledger).height == 1
+
+
 # --- exactly once -----------------------------------------------------------------------------------
 
 
 def failing(times: int, *, after: bool) -> tuple[list[int], object]:
-    """`_append` that fails some times, before or after it did its work."""
+    """`commit` that fails some times, before or after it did its work."""
     attempts: list[int] = []
-    append = writer._append
+    append = writer.commit
 
     def attempt(*arguments: object) -> None:
         attempts.append(len(attempts))
@@ -133,7 +222,7 @@ def failing(times: int, *, after: bool) -> tuple[list[int], object]:
             return
         if after:
             append(*arguments)  # type: ignore[arg-type]
-        raise CommitFailedError("connection lost")
+        raise Overtaken("connection lost")
 
     return attempts, attempt
 
@@ -143,7 +232,7 @@ def test_a_commit_of_unclear_outcome_is_made_once(
     ledger: DeltaLedger, monkeypatch: pytest.MonkeyPatch, after: bool
 ):
     attempts, attempt = failing(2, after=after)
-    monkeypatch.setattr(writer, "_append", attempt)
+    monkeypatch.setattr(writer, "commit", attempt)
     monkeypatch.setattr(writer.time, "sleep", lambda seconds: None)
     commit(ledger, rows("n", ["k"]))
     assert len(attempts) == (1 if after else 3)
@@ -159,13 +248,13 @@ def test_contention_ends_in_an_error_and_the_rows_stay_queued(
     monkeypatch.setattr(writing, "_monotonic", lambda: now[0])
     monkeypatch.setattr(writer.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
     attempts, attempt = failing(10**6, after=False)
-    working = writer._append
-    monkeypatch.setattr(writer, "_append", attempt)
+    working = writer.commit
+    monkeypatch.setattr(writer, "commit", attempt)
     writing.append("materializations", rows("n", ["k"]))
     with pytest.raises(LedgerError, match="connection lost"):
         writing.flush()
     assert 60 <= now[0] < 66 and len(attempts) > 20
-    monkeypatch.setattr(writer, "_append", working)
+    monkeypatch.setattr(writer, "commit", working)
     writing.append("materializations", rows("n", ["l"]))
     writing.flush()
     assert everything(ledger)["key"].to_list() == ["first", "k", "l"]
@@ -176,7 +265,7 @@ def test_what_no_retry_would_mend_is_raised_at_once(ledger: DeltaLedger, monkeyp
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(writer, "_append", full)
+    monkeypatch.setattr(writer, "commit", full)
     writing = ledger.writer("r1")
     writing.append("materializations", rows("n", ["k"]))
     with pytest.raises(LedgerError, match="No space left"):
@@ -202,7 +291,7 @@ def test_a_table_made_before_a_column_existed_gets_it(ledger: DeltaLedger, monke
         from barca.io import rows as rules
         from barca.io.ledger import reader
 
-        for module in (rules, tables, reader):
+        for module in (rules, writer, reader):
             patched.setattr(module, "LEDGER_TABLES", older)
         commit(ledger, rows("n", ["k"]).drop("created_at"))
     commit(ledger, rows("n", ["l"]))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -58,10 +57,28 @@ def last_checkpoint(table: Path) -> int:
     return max(_list_log(table).checkpoints, default=-1)
 
 
+def checkpoint_before(table: Path, version: int) -> tuple[int, Path] | None:
+    """The newest checkpoint up to a version, and its first file; `None` when there is none."""
+    found = _list_log(table).checkpoints
+    number = max((number for number in found if number <= version), default=None)
+    return None if number is None else (number, min(found[number]))
+
+
+def read_commit(file: Path) -> list[dict[str, Any]] | None:
+    """The actions of a commit; `None` when it is missing, none when it is damaged."""
+    try:
+        entries = [json.loads(line) for line in file.read_bytes().splitlines()]
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return []
+    return entries if all(isinstance(entry, dict) for entry in entries) else []
+
+
 def find_batch(table: Path, after: int, batch: str) -> int | None:
     """The version, newer than `after`, whose commit holds a batch; `None` when none does."""
     version = after + 1
-    while (entries := _read_commit(commit_file(table, version))) is not None:
+    while (entries := read_commit(commit_file(table, version))) is not None:
         if any(entry.get("commitInfo", {}).get(BATCH) == batch for entry in entries):
             return version
         version += 1
@@ -166,14 +183,18 @@ def _find_damage(table: Path, log: _Log) -> _Damage | None:
         why = _commit_damage(table, last)
         if why is not None:
             return _Damage(last, why, at_end=True)
+    directory = os.fspath(table / LOG)
     for version in range(checkpoint + 1, log.last):
-        file = commit_file(table, version)
-        # a listing taken while others commit may show a commit and not the one before it
-        if version not in log.commits and not file.exists():
-            return _Damage(file, f"is missing, though version {log.last} exists", at_end=False)
-        with suppress(FileNotFoundError):  # another process cleans up commits that have expired
-            if not file.stat().st_size:
-                return _Damage(file, "is empty", at_end=False)
+        try:
+            empty = not os.stat(f"{directory}/{version:020d}.json").st_size  # noqa: PTH116  # hundreds a run
+        except FileNotFoundError:
+            # a listing taken while others clean up may show a commit that has expired meanwhile
+            if version in log.commits:
+                continue
+            why = f"is missing, though version {log.last} exists"
+            return _Damage(commit_file(table, version), why, at_end=False)
+        if empty:
+            return _Damage(commit_file(table, version), "is empty", at_end=False)
     return None
 
 
@@ -195,7 +216,7 @@ def _checkpoint_damage(log: _Log, newest: int) -> _Damage | None:
 
 def _commit_damage(table: Path, file: Path) -> str | None:
     """What is wrong with the content of a commit, and with the data files it added."""
-    entries = _read_commit(file)
+    entries = read_commit(file)
     if not entries:
         return "is cut short or overwritten"
     info = next((entry["commitInfo"] for entry in entries if "commitInfo" in entry), None)
@@ -209,14 +230,3 @@ def _commit_damage(table: Path, file: Path) -> str | None:
         if not data.exists() or data.stat().st_size != action["size"]:
             return f"adds the data file `{data.name}`, which is missing or cut short"
     return None
-
-
-def _read_commit(file: Path) -> list[dict[str, Any]] | None:
-    """The actions of a commit; `None` when it is missing, none when it is damaged."""
-    try:
-        entries = [json.loads(line) for line in file.read_bytes().splitlines()]
-    except FileNotFoundError:
-        return None
-    except ValueError:
-        return []
-    return entries if all(isinstance(entry, dict) for entry in entries) else []

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from barca.errors import LedgerError
+from barca.io.ledger.commits import snapshot
 from barca.io.ledger.log import last_version
-from barca.io.ledger.tables import DataFile, data_files, delta_errors, open_table
+from barca.io.ledger.tables import delta_errors
 from barca.io.rows import PARTITION_COLUMNS, TABLE_ORDER, check_node, newest, successes
 from barca.schemas import KEY, LEDGER_TABLES, empty
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from barca.io.ledger.tables import DataFile
     from barca.ports import TableName
 
 _FILE: Final = "barca file"
@@ -115,8 +117,7 @@ class DeltaReader:
         if version is None:
             return []
         path = self._root / table
-        with delta_errors(path, "read"):
-            files = data_files(open_table(path, version))
+        files = snapshot(path, version).files
         for file in files:
             data = path / file.path
             if not data.exists() or data.stat().st_size != file.size:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import time
 import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from barca.io.ledger.log import BATCH, FILES, find_batch, flush_commits, last_version
-from barca.io.ledger.tables import data_files, delta_errors, open_table, quiet_hooks, write_data_file
+from barca.io.ledger.commits import Overtaken, commit, snapshot
+from barca.io.ledger.log import flush_commits, last_version
+from barca.io.ledger.tables import delta_errors, write_data_file
 from barca.io.rows import PARTITION_COLUMNS, revised
 from barca.schemas import LEDGER_TABLES
 
@@ -52,45 +52,20 @@ def replace_files(
     Raises:
         LedgerError: The table is damaged or cannot be written to.
     """
-    from deltalake import CommitProperties
-    from deltalake.exceptions import CommitFailedError
-    from deltalake.transaction import RemoveAction
-
-    table = open_table(path)
-    if not set(files) <= set(data_files(table)):
+    current = snapshot(path)
+    if not current.plain or not set(files) <= set(current.files):
         return False
-    partition = PARTITION_COLUMNS.get(name)
     token = MERGED + uuid.uuid4().hex[:12]
-    now = time.time_ns() // 10**6
     with delta_errors(path, "compacted"):
         rows = change(_read(path, name, files))
         merged = write_data_file(path, files[0].node, rows, files[-1].stamp, token)
-        removed = [
-            RemoveAction(
-                path=file.path,
-                data_change=data_change,
-                deletion_timestamp=now,
-                size=file.size,
-                partition_values={} if partition is None else {partition: file.node},
-            )
-            for file in files
-        ]
+        version = current.version + 1
         try:
-            table.create_write_transaction(
-                [*removed, merged.add_action(data_change=data_change)],
-                "append",
-                table.schema(),
-                partition and [partition],
-                commit_properties=CommitProperties(
-                    custom_metadata={BATCH: token, FILES: 1}, max_commit_retries=0
-                ),
-                post_commithook_properties=quiet_hooks(),
-            )
-        except CommitFailedError:
-            if find_batch(path, table.version(), token) is None:
-                (path / merged.path).unlink()
-                return False
-        flush_commits(path, [table.version() + 1])
+            commit(path, version, token, [merged], files, data_change=data_change)
+        except Overtaken:
+            (path / merged.path).unlink()
+            return False
+        flush_commits(path, [version])
         for file in files:  # `vacuum` goes by this: since now nothing that begins reads them
             with suppress(FileNotFoundError):
                 os.utime(path / file.path)
@@ -102,7 +77,7 @@ def revise(root: Path, node: NodeId, moved: pl.DataFrame, dropped: pl.DataFrame)
     path = root / "materializations"
     if last_version(path) is None:
         return False
-    files = [file for file in data_files(open_table(path)) if file.node == node]
+    files = [file for file in snapshot(path).files if file.node == node]
     return bool(files) and replace_files(
         path, "materializations", files, lambda rows: revised(rows, moved, dropped), data_change=True
     )

@@ -19,20 +19,18 @@ from urllib.parse import unquote
 import polars as pl
 
 from barca.errors import LedgerError, StoreError
-from barca.io.ledger.log import last_version
 from barca.io.packs import WRITE_OPTIONS, is_panic
-from barca.io.rows import PARTITION_COLUMNS, partition_directory
-from barca.io.storage import make_directory, staged
-from barca.schemas import LEDGER_TABLES, RUN_ID
+from barca.io.rows import partition_directory
+from barca.io.storage import staged
+from barca.schemas import RUN_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from deltalake import DeltaTable, Schema
-    from deltalake.transaction import AddAction, PostCommitHookProperties
+    from deltalake.transaction import PostCommitHookProperties
 
-    from barca.ports import TableName
 
 CHECKPOINT_INTERVAL: Final = 20
 """Commits between checkpoints."""
@@ -59,16 +57,14 @@ _DELTA_TYPES: Final[dict[str, str]] = {
 @contextmanager
 def delta_errors(table: Path, doing: str) -> Iterator[None]:
     """Turn what delta-rs and Polars raise, panics too, into `LedgerError`."""
-    from deltalake.exceptions import DeltaError
-
     try:
         yield
-    except (DeltaError, OSError, StoreError, pl.exceptions.PolarsError, ValueError) as error:
+    except (OSError, StoreError, pl.exceptions.PolarsError, ValueError) as error:
         if isinstance(error, LedgerError):
             raise
         raise _ledger_error(table, doing, error) from error
     except BaseException as error:
-        if is_panic(error):
+        if is_panic(error) or type(error).__module__.startswith("deltalake."):
             raise _ledger_error(table, doing, error) from error
         raise
 
@@ -87,39 +83,6 @@ def open_table(path: Path, version: int | None = None) -> DeltaTable:
 
     with delta_errors(path, "opened"):
         return DeltaTable(path, version=version)
-
-
-def open_or_create(path: Path, name: TableName) -> DeltaTable:
-    """A fresh handle on a table to append to: made when missing, columns added that it lacks.
-
-    Raises:
-        LedgerError: Its log is damaged, or it cannot be opened or made.
-    """
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
-
-    if last_version(path) is None:
-        partition = PARTITION_COLUMNS.get(name)
-        with delta_errors(path, "created"):
-            make_directory(path)
-            try:
-                DeltaTable.create(
-                    path,
-                    delta_schema(LEDGER_TABLES[name]),
-                    partition_by=partition and [partition],
-                    configuration=CONFIGURATION,
-                )
-            except DeltaError:
-                if last_version(path) is None:  # else another process was first
-                    raise
-    table = open_table(path)
-    present = {column.name for column in table.schema().fields}
-    absent = [column for column in delta_schema(LEDGER_TABLES[name]).fields if column.name not in present]
-    if absent:
-        with delta_errors(path, "given its new columns"):
-            table.alter.add_columns(absent)
-        table = open_table(path)
-    return table
 
 
 def delta_schema(schema: pl.Schema) -> Schema:
@@ -172,13 +135,6 @@ class DataFile:
     rows: int
     stats: str = field(default="", compare=False)
 
-    def add_action(self, *, data_change: bool = True) -> AddAction:
-        """The action that makes the file part of its table."""
-        from deltalake.transaction import AddAction
-
-        partition = {next(iter(PARTITION_COLUMNS.values())): self.node} if self.node is not None else {}
-        return AddAction(self.path, self.size, partition, time.time_ns() // 10**6, data_change, self.stats)
-
 
 def data_files(table: DeltaTable) -> list[DataFile]:
     """The files of a table, in the order of their commits."""
@@ -187,12 +143,12 @@ def data_files(table: DeltaTable) -> list[DataFile]:
     nodes = actions[partition].to_list() if partition else [None] * actions.height
     columns = ("path", "size_bytes", "modification_time", "num_records")
     return sorted(
-        DataFile(_stamp(path, modified), unquote(path), node, size, rows or 0)
+        DataFile(stamp_of(path, modified), unquote(path), node, size, rows or 0)
         for (path, size, modified, rows), node in zip(actions.select(columns).rows(), nodes, strict=True)
     )
 
 
-def _stamp(path: str, modified: int) -> int:
+def stamp_of(path: str, modified: int) -> int:
     """The stamp in a file's name; of a file some other tool wrote, its modification time."""
     match = _STAMP.match(path.rpartition("/")[2])
     return int(match[1]) if match else modified * 1000

@@ -9,12 +9,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from barca.io.ledger.commits import snapshot
 from barca.io.ledger.log import flush_commits, last_checkpoint, last_version
 from barca.io.ledger.replacing import MERGED, replace_files
 from barca.io.ledger.tables import (
     CHECKPOINT_INTERVAL,
     DataFile,
-    data_files,
     delta_errors,
     open_table,
     quiet_hooks,
@@ -57,7 +57,7 @@ def maintain(root: Path, budget_seconds: float) -> None:
         if version is None or not (_crowded(path) or version - last_checkpoint(path) >= CHECKPOINT_INTERVAL):
             continue
         compacted = False
-        for run in _runs_to_merge(data_files(open_table(path))):
+        for run in _runs_to_merge(snapshot(path).files):
             if time.monotonic() >= deadline:
                 return
             compacted |= _merge(path, table, run)
@@ -129,7 +129,7 @@ def vacuum(root: Path, before: datetime) -> None:
         path = root / table
         if last_version(path) is None:
             continue
-        held = {path / file.path for file in data_files(open_table(path))}
+        held = {path / file.path for file in snapshot(path).files}
         for directory, inner, names in os.walk(path):
             inner[:] = [name for name in inner if not name.startswith("_")]
             for file in (Path(directory, name) for name in names if name.endswith(".parquet")):

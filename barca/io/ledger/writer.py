@@ -10,26 +10,27 @@ from typing import TYPE_CHECKING, Final
 
 from barca.errors import LedgerError
 from barca.io.appending import Batch, GroupedWriter
-from barca.io.ledger.log import BATCH, FILES, find_batch, flush_checkpoint, flush_commits, last_checkpoint
+from barca.io.ledger.commits import Overtaken, commit, snapshot
+from barca.io.ledger.log import find_batch, flush_checkpoint, flush_commits, last_checkpoint, last_version
 from barca.io.ledger.tables import (
     CHECKPOINT_INTERVAL,
+    CONFIGURATION,
     DataFile,
-    data_files,
     delta_errors,
+    delta_schema,
     next_stamp,
-    open_or_create,
     open_table,
-    quiet_hooks,
     write_data_file,
 )
 from barca.io.rows import PARTITION_COLUMNS
+from barca.io.storage import make_directory
+from barca.schemas import LEDGER_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from deltalake import DeltaTable
-
+    from barca.io.ledger.commits import Snapshot
     from barca.ports import TableName
 
 CONTENTION_SECONDS: Final = 60.0
@@ -77,53 +78,80 @@ class DeltaWriter(GroupedWriter):
 
     def _try_commit(self, path: Path, batch: Batch, *, final: bool) -> int | None:
         """Try once: the version that holds the batch, or `None` when another attempt may succeed."""
-        from deltalake.exceptions import CommitFailedError
-
         staged = self._staged.get(batch.id)
         if staged is not None and (version := find_batch(path, staged.base, batch.id)) is not None:
             return version
-        table = open_or_create(path, batch.table)
+        current = open_or_create(path, batch.table)
         if staged is None:
-            staged = self._staged[batch.id] = _stage(path, table, batch)
+            staged = self._staged[batch.id] = _stage(path, current, batch)
         try:
             with delta_errors(path, "appended to"):
-                _append(table, batch.id, batch.table, staged.files)
-        except LedgerError as error:
-            version = find_batch(path, staged.base, batch.id)
-            if version is None and (final or not isinstance(error.__cause__, CommitFailedError)):
+                commit(path, current.version + 1, batch.id, staged.files)
+        except Overtaken as error:
+            if final:
+                raise LedgerError(
+                    f"the ledger table `{batch.table}` could not be appended to for a minute: {error}",
+                    file=str(path),
+                ) from error
+            return None
+        return current.version + 1
+
+
+def open_or_create(path: Path, name: TableName) -> Snapshot:
+    """A table to append to: made when missing, columns added that it lacks.
+
+    Raises:
+        LedgerError: Its log is damaged, it cannot be made, or others gave it features unknown here.
+    """
+    if last_version(path) is None:
+        _create(path, name)
+    current = snapshot(path)
+    if not current.plain:
+        raise LedgerError(
+            f"the ledger table `{name}` was given features of Delta that barca does not write",
+            code="ledger_features",
+            remediation=f"delete `{path}`, what it recorded is computed again; leave the ledger to barca",
+            file=str(path),
+        )
+    absent = LEDGER_TABLES[name].keys() - current.columns
+    if absent:
+        with delta_errors(path, "given its new columns"):
+            fields = delta_schema(LEDGER_TABLES[name]).fields
+            open_table(path).alter.add_columns([field for field in fields if field.name in absent])
+        current = snapshot(path)
+    return current
+
+
+def _create(path: Path, name: TableName) -> None:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    partition = PARTITION_COLUMNS.get(name)
+    with delta_errors(path, "created"):
+        make_directory(path)
+        try:
+            DeltaTable.create(
+                path,
+                delta_schema(LEDGER_TABLES[name]),
+                partition_by=partition and [partition],
+                configuration=CONFIGURATION,
+            )
+        except DeltaError:
+            if last_version(path) is None:  # else another process was first
                 raise
-            return version
-        version = find_batch(path, staged.base, batch.id)
-        if version is None:
-            raise LedgerError(f"the commit to `{path}` left no trace", code="ledger_lost", file=str(path))
-        return version
 
 
-def _stage(path: Path, table: DeltaTable, batch: Batch) -> _Staged:
+def _stage(path: Path, current: Snapshot, batch: Batch) -> _Staged:
     """Write the data files of a batch, one per partition."""
-    stamp = next_stamp(data_files(table))
+    stamp = next_stamp(current.files)
     token = batch.id.partition(":")[2].replace(":", "-")
     partition = PARTITION_COLUMNS.get(batch.table)
     with delta_errors(path, "written"):
         if partition is None:
-            return _Staged(table.version(), [write_data_file(path, None, batch.rows, stamp, token)])
+            return _Staged(current.version, [write_data_file(path, None, batch.rows, stamp, token)])
         parts = batch.rows.partition_by(partition, maintain_order=True, as_dict=True, include_key=False)
         files = [write_data_file(path, node, rows, stamp, token) for (node,), rows in parts.items()]
-        return _Staged(table.version(), files)
-
-
-def _append(table: DeltaTable, batch_id: str, name: TableName, files: list[DataFile]) -> None:
-    from deltalake import CommitProperties
-
-    partition = PARTITION_COLUMNS.get(name)
-    table.create_write_transaction(
-        [file.add_action() for file in files],
-        "append",
-        table.schema(),
-        partition and [partition],
-        commit_properties=CommitProperties(custom_metadata={BATCH: batch_id, FILES: len(files)}),
-        post_commithook_properties=quiet_hooks(),
-    )
+        return _Staged(current.version, files)
 
 
 def checkpoint(path: Path) -> None:
