@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from barca.graph import Node
-    from barca.ports import LedgerReader, PackStore
+    from barca.ports import PackStore
+    from barca.project.current import Current
 
 SHOWN_ROWS: Final = 20
 """At most so many rows of each kind are listed."""
@@ -80,19 +81,17 @@ class Comparison:
         return comparison_html(self.to_dict())
 
 
-def compare_newest(
+def compare_results(
     node: Node,
-    reader: LedgerReader,
-    store: PackStore,
+    current: Current,
     selection: Mapping[str, Sequence[str]],
     on: Sequence[str],
 ) -> Comparison:
-    """The newest two results of one key, compared.
+    """The current result of one key, compared with the newest other one.
 
     Args:
         node: The node.
-        reader: The ledger.
-        store: Holds the packs.
+        current: Tells which results a run would serve, and reads them.
         selection: Dimension to values; leaves one key.
         on: Columns that tell rows apart; without any they are looked for.
 
@@ -102,13 +101,16 @@ def compare_newest(
     """
     # every success: a sensor, or what was refreshed, has several under one run hash
     successes = (pl.col(NODE) == node.id) & (pl.col(STATUS) == "success")
-    rows = reader.scan("materializations").filter(successes).collect(engine="in-memory")
+    rows = current.reader.scan("materializations").filter(successes).collect(engine="in-memory")
     keys = rows.select(KEY).unique(maintain_order=True)
     chosen = _one_key(node, keys, selection)
-    # equal content computed again is no other result
     own = rows.filter(pl.col(KEY) == chosen)
-    own = own.filter(pl.col(DIGEST).ne_missing(pl.col(DIGEST).shift(-1)))
-    if own.height < 2:
+    # code that is as it was before has its old result, with nothing newer in the ledger
+    now = own.filter(pl.col(RUN_HASH).eq_missing(pl.lit(current.served(node, chosen)))).tail(1)
+    now = now if now.height else own.tail(1)
+    # equal content computed again is no other result
+    others = own.filter(pl.col(DIGEST).ne_missing(now.item(0, DIGEST)))
+    if others.is_empty():
         raise UsageError(
             f"`{_named(node, chosen)}` has one result, so that there is none before it",
             code="diff_single",
@@ -116,9 +118,15 @@ def compare_newest(
             key=display_text(chosen) or None,
             remediation="results that are equal count as one; there is something to compare once it changed",
         )
-    previous, current = own.tail(2).iter_rows(named=True)
-    older, newer = (_read(node, store, own.slice(own.height - 2 + side, 1)) for side in (0, 1))
-    return Comparison(node.id, display_text(chosen) or None, current, previous, compare(older, newer, on))
+    before = others.tail(1)
+    older, newer = (_read(node, current.store, row) for row in (before, now))
+    return Comparison(
+        node=node.id,
+        key=display_text(chosen) or None,
+        current=now.row(0, named=True),
+        previous=before.row(0, named=True),
+        difference=compare(older, newer, on),
+    )
 
 
 def _one_key(node: Node, keys: pl.DataFrame, selection: Mapping[str, Sequence[str]]) -> str:

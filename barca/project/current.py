@@ -15,7 +15,7 @@ from barca.io.fragments import read_keyed, scan_fragments
 from barca.io.values import read_values
 from barca.partitions import parse_key
 from barca.plan.keys import empty_key, explicit_keys, keyed_keys, narrow
-from barca.schemas import FRAGMENTS, KEY, ORDINAL, PATH, ROWS, STATE, dimension, dimensions
+from barca.schemas import FRAGMENTS, KEY, ORDINAL, PATH, ROWS, RUN_HASH, STATE, dimension, dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -81,6 +81,14 @@ class Current:
                 remediation=f"run `barca {'run' if node.kind == 'task' else 'get'} {short_name(node.id)}`",
             )
         return _selected(node, found, selection or {})
+
+    def served(self, node: Node, key: str) -> str | None:
+        """The run hash of the result that a run would serve for a key, `None` where it would compute one."""
+        plan = self.planned(node.id)
+        if plan is None or plan.state != "decided":
+            return None
+        cached = plan.decision.filter((pl.col(KEY) == key) & (pl.col(STATE) == "cached"))
+        return str(cached.item(0, RUN_HASH)) if cached.height else None
 
     def table(self, node: Node, held: pl.DataFrame) -> pl.LazyFrame:
         """One lazy table over results: the dimensions as String columns, then the columns of the results.

@@ -195,10 +195,10 @@ class Project(Reading):
         Raises:
             UsageError: Not one key is selected, or it has no result before the current one.
         """
-        from barca.project.comparison import compare_newest
+        from barca.project.comparison import compare_results
 
         node = self.graph.nodes[only_target(self.graph, target, "diff")]
-        return compare_newest(node, self._reader(), self._store, selection_of(partition), on)
+        return compare_results(node, self._current(), selection_of(partition), on)
 
     def diagnose(self) -> dict[str, Any]:
         """Whether files load, and the ledger and what it names can be read, as plain values."""

@@ -158,6 +158,19 @@ def test_a_difference_has_rows_added_removed_and_changed(stores):
     assert source["rows"]["changed"][0]["key"] == "oslo"
 
 
+def test_a_difference_is_of_the_result_that_is_served_when_code_is_as_it_was(stores):
+    stores.edit("pipeline.py", "RATE = 2", "RATE = 3")
+    stores.ran("sales")
+    stores.edit("pipeline.py", "RATE = 3", "RATE = 2")
+    assert stores.ran("sales") == {"versions": 1}, "it is there already"
+    rome = {"partition": {"store": "rome"}}
+    found = stores.open().diff("sales", **rome).to_dict()
+    assert found["rows"]["changed"] == [{"item": "tea", "amount": {"before": 6, "after": 4}}]
+    stores.edit("pipeline.py", "RATE = 2", "RATE = 5")
+    found = stores.open().diff("sales", **rome).to_dict()
+    assert found["rows"]["changed"] == [{"item": "tea", "amount": {"before": 4, "after": 6}}], "not run yet"
+
+
 def test_equal_results_are_one_and_columns_may_be_named(stores):
     assert stores.ran("sales", refresh="sales", cascade=False)["sales"] == 2
     with pytest.raises(UsageError, match="has one result"):
