@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from barca.graph import short_name
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class Announced:
     """A run, from the moment it is about to read the ledger to that of its row in the ledger.
 
-    A context manager: a run that ends before it has begun leaves no marker.
+    A context manager: a run that ends before it has begun leaves no marker, nor a new store.
 
     Args:
         markers: Directory of the markers of runs.
@@ -40,6 +41,7 @@ class Announced:
         self.id = new_run_id(self.started_at)
         self.begun = False
         self._markers = markers
+        self._made: list[Path] = []
 
     def announce(self, targets: Sequence[NodeId]) -> None:
         """Write the marker, which a killed run leaves behind.
@@ -48,6 +50,7 @@ class Announced:
             StoreError: The file system refused.
         """
         self.target = ",".join(short_name(node_id) for node_id in targets)
+        self._made = [path for path in (self._markers, self._markers.parent) if not path.exists()]
         write_marker(
             self._markers,
             run_id=self.id,
@@ -71,6 +74,9 @@ class Announced:
     ) -> None:
         if not self.begun:
             self.withdraw()
+            with suppress(OSError):  # another run has something in them by now
+                for directory in self._made:
+                    directory.rmdir()
 
 
 def new_run_id(now: dt.datetime) -> str:

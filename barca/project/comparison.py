@@ -13,7 +13,7 @@ from barca.io.compare import Difference, as_rows, compare
 from barca.io.values import read_value
 from barca.partitions import display_keys, display_text, parse_key
 from barca.plan.keys import narrow
-from barca.project.selection import SAMPLE
+from barca.project.selection import SAMPLE, valid_values
 from barca.schemas import (
     CREATED_AT,
     DIGEST,
@@ -150,12 +150,13 @@ def _one_key(node: Node, keys: pl.DataFrame, selection: Mapping[str, Sequence[st
         )
     if chosen.height != 1:
         some = display_keys((chosen if chosen.height else keys).get_column(KEY).sort().head(SAMPLE))
+        several = ", each dimension by itself," if len(node.dimensions) > 1 else ","
         problem = f"{chosen.height:,} keys of `{name}` with results are selected; a comparison is of one"
         raise UsageError(
             problem if chosen.height else f"no key of `{name}` with a result has these values together",
             code="diff_key",
             node=node.id,
-            remediation=f"select one with --partition, of {', '.join(f'`{key}`' for key in some)}",
+            remediation=f"select one with --partition{several} of {', '.join(f'`{key}`' for key in some)}",
         )
     return str(chosen.item(0, KEY))
 
@@ -186,7 +187,7 @@ def _check_values(
                 f"`{wrong[0]}` is not a key of `{dim}` that `{name}` has a result of",
                 code="unknown_key",
                 node=node.id,
-                remediation=did_you_mean(wrong[0], found, limit=SAMPLE),
+                remediation=valid_values(wrong[0], found, columns),
             )
 
 

@@ -88,7 +88,10 @@ class Explanation:
         }
 
     def _definition(self, node_plan: NodePlan) -> dict[str, Any] | None:
-        """How the definition differs from that of the last success; `None` before the first."""
+        """How the definition differs from that of the last success; `None` before the first.
+
+        Of several keys, that of the newest one whose definition differs: others may be up to date already.
+        """
         inputs = self.forecast.plan.inputs
         node_id = node_plan.node.id
         rows = rows_of(node_id, inputs)
@@ -97,8 +100,11 @@ class Explanation:
             rows = own if own.height else rows
         if rows.is_empty():
             return None
-        last = rows.row(rows.height - 1, named=True)
         now = inputs.fingerprints[node_id]
+        running = node_plan.decision.filter(pl.col(STATE) == "stale").select(KEY)
+        older = newest(rows).join(running, on=KEY, how="semi", maintain_order="left")
+        older = older.filter(pl.col(DEFINITION_HASH) != now.hash)
+        (last,) = (older if older.height else rows).tail(1).iter_rows(named=True)
         told = {
             "run_id": last[RUN_ID],
             "created_at": last[CREATED_AT].isoformat(),

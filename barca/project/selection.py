@@ -41,6 +41,20 @@ def check_selection(plan: Plan, named: Iterable[NodeId]) -> None:
         _check_dimension(plan, name, values)
 
 
+def valid_values(wrong: str, valid: Iterable[str], dimensions: Iterable[str]) -> str:
+    """What to select in place of a wrong value: a valid one, or another dimension by itself.
+
+    Args:
+        wrong: The value.
+        valid: Values there are.
+        dimensions: Names that a selection may have.
+    """
+    name, assigned, value = wrong.partition("=")
+    if assigned and name in set(dimensions):
+        return f"select each dimension by itself: --partition {name}={value}"
+    return did_you_mean(wrong, valid, limit=SAMPLE)
+
+
 def selected_nothing(plan: Plan) -> list[str]:
     """Warnings about nodes whose keys become known in the run only, and are not among the selected ones."""
     return [
@@ -85,7 +99,9 @@ def _check_dimension(plan: Plan, name: str, values: Sequence[str]) -> None:
         raise SelectionError(
             f"`{first}` is not a key of `{name}`",
             code="unknown_key",
-            remediation=did_you_mean(first, sample, limit=SAMPLE),
+            remediation=valid_values(
+                first, sample, (dim for one in plan.nodes.values() for dim in one.node.dimensions)
+            ),
         )
 
 

@@ -90,6 +90,7 @@ def test_cached_keys_are_served_beside_failed_ones(planning):
     planning.write("bad", "a e")
     result = planning.get("mailed", refresh="forecast", cascade=False).to_dict()
     steps = steps_of(result)
+    assert result["failed_node"] == "planning.py:forecast[account=a]", "the first that failed"
     assert result["steps_executed"] == 5 + 3 + 3, "the code changed, so every key below runs again"
     assert [name for name in steps if name.startswith("mailed[")] == [
         "mailed[account=a]",

@@ -136,6 +136,19 @@ def test_an_edit_of_a_helper_of_another_file_is_shown_below_what_calls_it(projec
     assert own["definition"] == {**own["definition"], "changed": False, "diff": None}
 
 
+def test_the_changed_lines_are_shown_also_where_some_keys_are_up_to_date(stores):
+    stores.edit("pipeline.py", "RATE = 2", "RATE = 3")
+    stores.ran("sales", partition={"store": "rome"})
+    told = stores.open().explain("sales").to_dict()
+    assert {key["key"]: key["state"] for key in told["keys"]} == {
+        "store=oslo": "stale",
+        "store=rome": "cached",
+    }
+    assert "-RATE = 2\n+RATE = 3" in told["nodes"][0]["definition"]["diff"]
+    done = stores.open().explain("sales", partition={"store": "rome"}).to_dict()
+    assert done["nodes"][0]["definition"]["changed"] is False
+
+
 def test_a_difference_has_rows_added_removed_and_changed(stores):
     returned(stores, oslo={"tea": 4, "salt": 9}, rome={"tea": 2})
     stores.ran("total")
@@ -232,7 +245,14 @@ def test_values_of_several_dimensions_that_no_key_has_together(project):
         UsageError, match="no key of `grid` with a result has these values together"
     ) as caught:
         project.open().diff("grid", partition={"a": "1", "b": "y"})
-    assert "`a=1,b=x`, `a=2,b=y`" in str(caught.value.remediation)
+    assert caught.value.remediation == (
+        "select one with --partition, each dimension by itself, of `a=1,b=x`, `a=2,b=y`"
+    )
+    for command in ("diff", "get"):
+        done = project.cli(command, "grid", "--partition", "a=1,b=x", "--json")
+        error = json.loads(done.stderr)
+        assert (done.returncode, error["error"].partition(" that")[0]) == (2, "`b=x` is not a key of `a`")
+        assert error["remediation"] == "select each dimension by itself: --partition b=x"
 
 
 def test_a_doctor_finds_lost_results(stores):

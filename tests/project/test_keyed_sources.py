@@ -306,6 +306,8 @@ def test_many_keys_that_run_are_told_by_reason(retailers):
     retailers.write("util.py", "def clean(text):\n    return text.strip()\n")
     returned(retailers, {**{f"r{number:03}": 1 for number in range(40)}, "r001": 2, "zz": 1})
     retailers.ran("versions")
+    parts = retailers.open().status("cleaned").to_dict()["nodes"][-1]["partitions"]
+    assert len(parts["missing_keys"]) == 20 and list(parts["changed"]) == parts["missing_keys"]
     told = retailers.cli("status", "--pretty", env={"COLUMNS": "300"}).stdout
     assert (
         "39 keys: helper util.py:clean changed (retailer=r000, retailer=r002, retailer=r003 and 36 more)"
