@@ -107,14 +107,17 @@ def find_run(runs: pl.DataFrame, run_id: str | None) -> str:
 
 
 def run_details(reader: LedgerReader, runs: pl.DataFrame, run_id: str) -> dict[str, Any]:
-    """One run with its steps and calls, as JSON-writable values."""
+    """One run with its steps and calls, as JSON-writable values; of very many, failed steps before others."""
     found = find_run(runs, run_id)
     steps = (
         reader.scan("materializations").filter(pl.col(RUN_ID) == found).collect(engine="in-memory")
     ).sort(NODE, KEY, maintain_order=True)
     calls = reader.scan("calls").filter(pl.col(RUN_ID) == found).collect(engine="in-memory")
     peaks = calls.select(CALL, MAX_RSS_BYTES).unique(CALL, keep="last", maintain_order=True)
-    shown = steps.head(SHOWN_STEPS).join(peaks, on=CALL, how="left", maintain_order="left")
+    failed_first = steps.sort(pl.col(STATUS) == "success", maintain_order=True).head(SHOWN_STEPS)
+    shown = failed_first.sort(NODE, KEY, maintain_order=True).join(
+        peaks, on=CALL, how="left", maintain_order="left"
+    )
     return {
         "run": _run(runs.filter(pl.col(RUN_ID) == found).row(0, named=True)),
         "steps": [_step(row) for row in shown.iter_rows(named=True)],

@@ -142,11 +142,11 @@ class Status:
         node = node_plan.node
         failed = self._blockage.failed(node.id)
         if failed.height:
-            error = failed.item(0, ERROR_MESSAGE)
-            missing = runs(node_plan).height
-            detail = (
-                f"{failed.height} of {missing} missing keys failed: {error}" if node.partitioned else error
-            )
+            error = detail = failed.item(0, ERROR_MESSAGE)
+            if node.partitioned:
+                first = ", the first" if failed.get_column(ERROR_MESSAGE).n_unique() > 1 else ""
+                missing = runs(node_plan).height
+                detail = f"{failed.height} of {missing} missing keys failed{first}: {error}"
             return {"state": "partial" if partly else "stale", "detail": detail}
         if (blocked := self._blockage.why(node.id)) is not None:
             return {"state": "blocked", "reason": "upstream_failed", "detail": blocked}

@@ -126,7 +126,9 @@ def _steps(steps: Sequence[Mapping[str, Any]], page: Mapping[str, Any], width: i
         else []
     )
     if page.get("truncated"):
-        view.append(text(f"{len(rows)} of {plural(page['total'], 'step')} shown", "dim"))
+        view.append(
+            text(f"{len(rows):,} of {plural(page['total'], 'step')} shown, failed ones before others", "dim")
+        )
     return view
 
 

@@ -121,6 +121,19 @@ def test_status_says_what_waits_and_on_what(planning):
     assert found["summary"]["blocked"] == 4
 
 
+def test_status_gives_the_first_of_several_errors_as_such(planning):
+    planning.write("bad", "d b")
+    planning.get("forecast")
+    caches = {node["name"]: node["cache"] for node in planning.open().status().to_dict()["nodes"]}
+    assert caches["forecast"]["detail"] == (
+        "2 of 2 missing keys failed, the first: ValueError: no history of b"
+    )
+    planning.edit("planning.py", 'raise ValueError(f"no history of {account}")', 'raise ValueError("no")')
+    planning.get("forecast")
+    caches = {node["name"]: node["cache"] for node in planning.open().status().to_dict()["nodes"]}
+    assert caches["forecast"]["detail"] == "2 of 2 missing keys failed: ValueError: no"
+
+
 def test_an_explanation_says_what_failed_and_what_waits(planning):
     planning.get()
     own = planning.open().explain("forecast", partition={"account": "b"}).to_dict()
@@ -298,3 +311,23 @@ def test_the_command_line_counts_failed_keys_that_it_does_not_tell_one_by_one(pr
     assert done.stderr.count("failed many.py:many[") == 5
     assert "note: 1,200 keys of many.py:many failed\n" in done.stderr
     assert "keys of many.py:few" not in done.stderr
+
+
+def test_steps_of_a_large_run_are_listed_with_those_that_failed(project):
+    project.write(
+        "many.py",
+        """
+        from barca import Failed, asset, partitions
+
+        @asset(partitions={"k": partitions([f"{n:04}" for n in range(1_200)])}, batch="all")
+        def few(k: list[str]) -> dict:
+            return {key: Failed("no") if key >= "1198" else key for key in k}
+        """,
+    )
+    run = project.get("few").run_id
+    told = project.open().history(run)
+    assert told["steps_page"] == {"total": 1_200, "truncated": True}
+    keys = [step["partition_key"] for step in told["steps"]]
+    assert keys == [f"k={n:04}" for n in (*range(998), 1198, 1199)]
+    shown = project.cli("history", run, "--pretty").stdout
+    assert "1,000 of 1,200 steps shown, failed ones before others" in shown
