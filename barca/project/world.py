@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -15,6 +16,7 @@ from barca.model import BatchesAuto, BatchesBy
 from barca.plan.batching import effective_batch
 from barca.plan.build import build_plan, sources_to_load
 from barca.plan.inputs import PlanInputs
+from barca.plan.keys import explicit_keys
 from barca.plan.needs import packs_read
 from barca.plan.parts import rows_of
 from barca.project.statistics import measured_of
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from barca.plan.inputs import BatchOverride, NodePlan, Plan
     from barca.ports import LedgerReader, PackStore
     from barca.project.narrowing import Narrowing
+
+MANY_SELECTED: Final = 10_000
+"""A selection of more keys is looked up among all of a node's results."""
 
 UNGROUPED: Final = frozenset({"batch_label", "batch_strict"})
 """Codes of the errors for keys that a node's grouping fails for: a label that is none, a key in no group."""
@@ -100,7 +105,9 @@ class World:
             explicit={
                 node.id: {name: self.explicit[node.id, name] for name in node.explicit} for node in nodes
             },
-            materialized=self.reader.materialized_many(node_id for node_id in cone if node_id not in later),
+            materialized=self.reader.materialized_many(
+                (node_id for node_id in cone if node_id not in later), _selected(nodes, request.selection)
+            ),
             definitions=self.reader.scan("definitions").collect(engine="in-memory"),
             predict=predict,
             selection=request.selection,
@@ -238,6 +245,17 @@ def _standing(node_plan: NodePlan, old: pl.DataFrame, new: pl.DataFrame) -> pl.D
 def _merged(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
     both = pl.concat([empty(MATERIALIZATIONS), old.select(list(MATERIALIZATIONS)), new])
     return both.unique([KEY, RUN_HASH], keep="last", maintain_order=True)
+
+
+def _selected(nodes: Sequence[Node], selection: Mapping[str, Sequence[str]]) -> dict[NodeId, pl.Series]:
+    """Keys, in Hive form, that a selection leaves of a node at most, where it names them all and is small."""
+    keys = {}
+    for node in nodes:
+        if node.partitioned and selection.keys() >= set(node.dimensions):
+            values = {name: list(dict.fromkeys(selection[name])) for name in node.dimensions}
+            if prod(map(len, values.values())) <= MANY_SELECTED:
+                keys[node.id] = explicit_keys(values, {})[0].get_column(KEY)
+    return keys
 
 
 def label_keys(node: Node, keys: pl.DataFrame, batch: object) -> pl.DataFrame:

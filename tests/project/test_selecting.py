@@ -367,3 +367,42 @@ def test_a_key_that_several_nodes_declare_is_named_once_among_the_valid_ones(pro
     done = project.cli("get", "second", "twice.py", "--partition", "k=nope")
     assert done.returncode == 2
     assert json.loads(done.stderr)["remediation"] == "valid: `x`, `y`"
+
+
+@pytest.mark.parametrize("many", [20, 200, 2_000])
+def test_of_selected_keys_alone_results_are_read(project, monkeypatch, many):
+    project.write("keys.json", json.dumps({f"k{number}": 1 for number in range(many)}))
+    project.write(
+        "pipeline.py",
+        """
+        import json, pathlib
+        from barca import asset, partitions, partitions_from, sensor
+
+        @sensor
+        def versions() -> dict:
+            return json.loads((pathlib.Path(__file__).parent / "keys.json").read_text())
+
+        @asset(partitions={"k": partitions_from(versions)}, batch="all")
+        def one(k: list[str], versions: dict) -> dict:
+            return {key: versions[key] for key in k}
+
+        @asset(partitions={"k": partitions_from(one)}, batch="all")
+        def two(k: list[str], one: dict) -> dict:
+            return {key: one[key] + 1 for key in k}
+        """,
+    )
+    assert project.ran("two") == {"versions": 1, "one": many, "two": many}
+    from barca.io.ledger import DeltaLedger
+
+    read = type(DeltaLedger(project.root).reader()).materialized_many
+    heights = {}
+
+    def counted(reader, nodes, keys=None):
+        found = read(reader, nodes, keys)
+        heights.update({node.rpartition(":")[2]: rows.height for node, rows in found.items()})
+        return found
+
+    monkeypatch.setattr(f"{read.__module__}.DeltaReader.materialized_many", counted)
+    result = project.get("two", partition={"k": ["k3", "k1", "k3"]}).to_dict()
+    assert (result["steps_executed"], result["steps_cached"]) == (1, 4)
+    assert heights == {"versions": 1, "one": 2, "two": 2}
