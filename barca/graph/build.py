@@ -6,7 +6,7 @@ import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from barca.errors import DefinitionError, UsageError, did_you_mean
+from barca.errors import DefinitionError, UsageError
 from barca.graph.nodes import BrokenFile, Edge, EdgeMode, Graph, Node, closest, lost_with, short_name
 from barca.model import Collect, Definition, Partitions, PartitionsFrom
 
@@ -214,7 +214,7 @@ class _Resolver:
         return list(dict.fromkeys(self.resolve(node_id, ref) for ref in refs))
 
     def node(self, node_id: NodeId) -> Node:
-        """The node with its edges, parameters checked."""
+        """The node with its edges; what its decorator alone can tell has been checked there."""
         definition = self._by_id[node_id]
         dimensions = tuple(definition.partitions)
         derived = {
@@ -227,13 +227,6 @@ class _Resolver:
             for name, declared in definition.partitions.items()
             if isinstance(declared, Partitions)
         }
-        if derived and len(dimensions) > 1:
-            raise self._error(
-                node_id,
-                "partitions_from(...) must be the only dimension of a node; "
-                f"`{short_name(node_id)}` has {', '.join(f'`{name}`' for name in dimensions)}",
-                "use one partitions_from(...), or declare every dimension with partitions([...])",
-            )
         keys_from = next(iter(derived.values()), None)
         edges = self._edges(node_id, definition, dimensions, keys_from)
         return Node(node_id, definition, dimensions, edges, keys_from, explicit)
@@ -303,16 +296,7 @@ class _Resolver:
         dimensions: tuple[str, ...],
         edges: Mapping[str, Edge],
     ) -> None:
-        catches_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
         filled = {*dimensions, *(name for name, edge in edges.items() if edge.passed)}
-        for name in filled:
-            if name not in parameters and not catches_all:
-                what = "dimension" if name in dimensions else "input"
-                raise self._error(
-                    node_id,
-                    f"the {what} `{name}` is not a parameter of `{short_name(node_id)}`",
-                    f"add the parameter `{name}`, or rename the {what}: {did_you_mean(name, parameters)}",
-                )
         for name, parameter in parameters.items():
             variadic = parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
             if name not in filled and not variadic and parameter.default is parameter.empty:

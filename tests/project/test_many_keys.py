@@ -74,6 +74,23 @@ def test_outputs_are_those_computed(many):
     assert values["outputs"] == {"k=k0007": ["k0007", 2], "k=k1100": ["k1100", 2]}
 
 
+def test_outputs_are_those_computed_also_where_every_key_is_looked_at(project):
+    project.write(
+        "pipeline.py",
+        """
+        from barca import asset, partitions
+        COUNT = 1_001
+        @asset(partitions={"k": partitions([f"{n:04}" for n in range(COUNT)])}, batch="all")
+        def own(k: list[str]) -> dict: return dict.fromkeys(k, 1)
+        """,
+    )
+    assert listed(project.get("own").to_dict())["truncated"] is True
+    project.edit("pipeline.py", "1_001", "1_002")
+    warm = listed(project.get("own").to_dict("value"))
+    assert (warm["keys"], warm["computed"], warm["cached"]) == (1_002, 1, 1_001)
+    assert warm["outputs"] == {"k=1001": 1}
+
+
 def test_a_selection_lists_all_it_selects_of_what_it_narrows(many):
     chosen = [f"k{n:04}" for n in range(1_100)]
     result = many.get("scored", partition={"k": chosen})
