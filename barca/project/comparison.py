@@ -187,7 +187,7 @@ def _check_values(
                 f"`{wrong[0]}` is not a key of `{dim}` that `{name}` has a result of",
                 code="unknown_key",
                 node=node.id,
-                remediation=valid_values(wrong[0], found, columns),
+                remediation=valid_values(dim, wrong[0], found, columns),
             )
 
 

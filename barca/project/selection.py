@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from barca.errors import SelectionError, did_you_mean
@@ -41,17 +42,21 @@ def check_selection(plan: Plan, named: Iterable[NodeId]) -> None:
         _check_dimension(plan, name, values)
 
 
-def valid_values(wrong: str, valid: Iterable[str], dimensions: Iterable[str]) -> str:
-    """What to select in place of a wrong value: a valid one, or another dimension by itself.
+def valid_values(dimension: str, wrong: str, valid: Sequence[str], dimensions: Iterable[str]) -> str:
+    """What to select in place of a wrong value: a valid one, or what was written, in another form.
 
     Args:
+        dimension: Of the value.
         wrong: The value.
         valid: Values there are.
         dimensions: Names that a selection may have.
     """
     name, assigned, value = wrong.partition("=")
-    if assigned and name in set(dimensions):
+    if assigned and name in set(dimensions) - {dimension}:
         return f"select each dimension by itself: --partition {name}={value}"
+    if whole := next((key for key in valid if "," in key and wrong in key.split(",")), None):
+        form = json.dumps({dimension: whole}, ensure_ascii=False)
+        return f"a key that holds a comma is selected as JSON: --partition '{form}'"
     return did_you_mean(wrong, valid, limit=SAMPLE)
 
 
@@ -100,7 +105,7 @@ def _check_dimension(plan: Plan, name: str, values: Sequence[str]) -> None:
             f"`{first}` is not a key of `{name}`",
             code="unknown_key",
             remediation=valid_values(
-                first, sample, (dim for one in plan.nodes.values() for dim in one.node.dimensions)
+                name, first, sample, (dim for one in plan.nodes.values() for dim in one.node.dimensions)
             ),
         )
 

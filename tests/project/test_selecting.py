@@ -322,7 +322,13 @@ def test_p5_any_text_can_be_selected(project):
     done = project.cli("get", "own", "--partition", "k=-g", "-o", "value", "--json", "--executor", "inline")
     assert json.loads(done.stdout)["final_output"] == {"k=-g": "-g"}
     done = project.cli("get", "own", "--partition", "k=a,b", "--json")
-    assert done.returncode == 2 and "`a` is not a key of `k`" in done.stderr and "`a,b`" in done.stderr
+    error = json.loads(done.stderr)
+    assert (done.returncode, error["error"]) == (2, "`a` is not a key of `k`")
+    assert (
+        error["remediation"] == """a key that holds a comma is selected as JSON: --partition '{"k": "a,b"}'"""
+    )
+    done = project.cli("get", "own", "--partition", "k=zz", "--json")
+    assert "`a,b`, `c=d`" in json.loads(done.stderr)["remediation"]
 
 
 @pytest.mark.slow
