@@ -39,8 +39,8 @@ def discover(root: Path, files: Sequence[Path | str] = ()) -> Graph:
     """The graph of a project's files.
 
     Files are imported once in a process, and again when they, or what they import, changed. A file that
-    cannot be imported is a load error that names its nodes, and so is a node that does not fit to the others;
-    the rest of the project works.
+    cannot be imported is a load error that names its nodes, and so is a node that does not fit to the others,
+    or whose sinks lead where those of others do; the rest of the project works.
 
     Args:
         root: Project root.
@@ -48,7 +48,6 @@ def discover(root: Path, files: Sequence[Path | str] = ()) -> Graph:
 
     Raises:
         UsageError: A file does not exist; or discovery is called by a file that it imports.
-        DefinitionError: Sinks lead to one place.
     """
     root = root.resolve()
     refuse_nested()
@@ -75,10 +74,10 @@ def graph_of(targets: Sequence[Definition[..., Any]], root: Path) -> Graph:
     """
     root = root.resolve()
     refuse_nested()
-    graph = build_graph(_Cone(root).walk(targets), root=root.as_posix())
+    graph = check_places(build_graph(_Cone(root).walk(targets), root=root.as_posix()), root)
     for broken in graph.load_errors:
         raise broken.raised(broken.nodes[0])
-    return check_places(graph, root)
+    return graph
 
 
 class _Reader:

@@ -7,6 +7,16 @@ partitioned input is read key for key or through `collect`, nothing runs in a ci
 from __future__ import annotations
 
 from barca.graph.build import build_graph
-from barca.graph.nodes import BrokenFile, Edge, EdgeMode, Graph, Node, short_name
+from barca.graph.nodes import BrokenFile, Edge, EdgeMode, Graph, Node, misfit, short_name, shown_file
 
-__all__ = ["BrokenFile", "Edge", "EdgeMode", "Graph", "Node", "build_graph", "short_name"]
+__all__ = [
+    "BrokenFile",
+    "Edge",
+    "EdgeMode",
+    "Graph",
+    "Node",
+    "build_graph",
+    "misfit",
+    "short_name",
+    "shown_file",
+]

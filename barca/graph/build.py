@@ -7,7 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from barca.errors import DefinitionError, UsageError
-from barca.graph.nodes import BrokenFile, Edge, EdgeMode, Graph, Node, closest, lost_with, short_name
+from barca.graph.nodes import (
+    BrokenFile,
+    Edge,
+    EdgeMode,
+    Graph,
+    Node,
+    closest,
+    lost_with,
+    misfit,
+    short_name,
+    shown_file,
+)
 from barca.model import Collect, Definition, Partitions, PartitionsFrom
 
 if TYPE_CHECKING:
@@ -147,17 +158,14 @@ class _Draft:
 
     def _lose(self, node_ids: Sequence[NodeId], error: DefinitionError) -> None:
         """Record a mistake that costs the nodes."""
-        fields: dict[str, Any] = {**error.fields(), "file": self._shown(error.file or "")}
-        cause = DefinitionError(error.message, **fields)
-        text = f"DefinitionError: {cause}"
-        lost = tuple(node_id for node_id in node_ids if node_id not in self._lost)
-        broken = BrokenFile(cause.file or "", lost, text, "", cause=cause)
-        self._lost.update(dict.fromkeys(lost, broken))
+        lost = [node_id for node_id in node_ids if node_id not in self._lost]
         if lost:
+            broken = misfit(lost, error, self._root)
+            self._lost.update(dict.fromkeys(lost, broken))
             self.errors.append(broken)
 
     def _shown(self, file: str) -> str:
-        return file.removeprefix(f"{self._root}/") if self._root else file
+        return shown_file(file, self._root)
 
 
 class _Resolver:

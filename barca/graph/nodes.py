@@ -202,6 +202,18 @@ def closest(name: str, nodes: Iterable[NodeId]) -> str:
     return did_you_mean(name, dict.fromkeys(short_name(node_id) for node_id in ids))
 
 
+def misfit(nodes: Sequence[NodeId], error: DefinitionError, root: str) -> BrokenFile:
+    """The load error of nodes that do not fit to others, which names files relative to the root."""
+    file = shown_file(error.file or "", root)
+    cause = DefinitionError(error.message, **{**error.fields(), "file": file})
+    return BrokenFile(file, tuple(nodes), f"DefinitionError: {cause}", "", cause=cause)
+
+
+def shown_file(file: str, root: str) -> str:
+    """A file relative to the root, where it is below it."""
+    return file.removeprefix(f"{root}/") if root else file
+
+
 def lost_with(node_id: NodeId, file: str, source: NodeId, cause: BrokenFile) -> BrokenFile:
     """The load error of a node, of a file, that reads a node which could not be loaded."""
     own = node_id.rpartition(":")[0]

@@ -243,6 +243,40 @@ def test_a_killed_delta_commit_leaves_the_table_before_or_after_it(project, afte
 
 
 @pytest.mark.slow
+def test_kills_at_any_time_leave_whole_runs_in_a_delta_table(project):
+    project.write("pipeline.py", PIPELINE.replace('"out/", rows_per_file=1', '"table/", format="delta"'))
+    publish(project, "one")
+    chance, over, seen = random.Random(5), threading.Event(), Counter()
+    project.write("run.py", RUN.format(patch=""))
+
+    def loop():
+        while not over.is_set():
+            found = pl.read_delta(str(project.root / "table"))
+            seen[tuple(sorted(Counter(found.select("k", "version").rows()).items()))] += 1
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        for _ in range(4):
+            version = project.write("version.txt", "not begun")
+            process = subprocess.Popen([sys.executable, "run.py", *"abcdefgh"], cwd=project.root)
+            while version.read_text() == "not begun":
+                time.sleep(0.01)
+            time.sleep(chance.random() * 1.5)
+            process.kill()
+            process.wait()
+    finally:
+        over.set()
+        thread.join()
+    runs = {((("a", name), FILES), (("b", name), FILES)) for name in ("one", *"abcdefgh")}
+    assert set(seen) <= runs
+    assert sum(seen.values()) > len(seen) > 1
+    publish(project, "last")
+    assert set(pl.read_delta(str(project.root / "table"))["version"]) == {"last"}
+    assert not leftovers(project.root)
+
+
+@pytest.mark.slow
 def test_two_processes_on_one_delta_table_double_nothing(project):
     project.write("pipeline.py", PIPELINE.replace('"out/", rows_per_file=1', '"table/", format="delta"'))
     publish(project, "one")

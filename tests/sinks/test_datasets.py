@@ -434,6 +434,56 @@ def test_a_link_out_of_the_prefix_is_not_followed(project, tmp_path):
     assert os.listdir(tmp_path / "elsewhere") == []
 
 
+def test_a_link_to_the_directories_of_other_keys_is_not_followed(project):
+    two = """
+        import polars as pl
+        from barca import asset, partitions, sink
+
+        @asset(partitions={"a": partitions(["1", "2"]), "b": partitions(["x"])})
+        @sink("out/")
+        def scored(a, b):
+            return pl.DataFrame({"v": [a]})
+        """
+    project.write("pipeline.py", two)
+    project.ran()
+    (project.root / "out/a=2").rename(project.root / "kept")
+    (project.root / "out/a=2").symlink_to("a=1")
+    before = (project.root / "out/a=1/b=x/part-0.parquet").read_bytes()
+    project.write("pipeline.py", two.replace("[a]", "[a + '!'] if a == '2' else [a]"))
+    assert "a link there leads to other keys" in project.get(refresh=["scored"]).error.message
+    assert (project.root / "out/a=1/b=x/part-0.parquet").read_bytes() == before
+
+
+def test_tidying_up_follows_no_link_out_of_the_prefix(project, tmp_path):
+    """Another layout is tidied after by looking at every directory, which must not lead elsewhere."""
+    two = """
+        import polars as pl
+        from barca import asset, partitions, sink
+
+        @asset(partitions={"a": partitions(["1", "2"]), "b": partitions(["x"])})
+        @sink("out/")
+        def scored(a, b):
+            return pl.DataFrame({"v": [a]})
+        """
+    project.write("pipeline.py", two)
+    project.ran()
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "b=y").mkdir(parents=True)
+    (elsewhere / "part-0.parquet").write_text("theirs")
+    (elsewhere / "b=y/part-0.parquet").write_text("theirs")
+    (project.root / "out/a=2").rename(project.root / "kept")
+    (project.root / "out/a=2").symlink_to(elsewhere)
+    (project.root / "out/a=3").symlink_to(elsewhere)
+    project.write("pipeline.py", two.replace('sink("out/"', 'sink("out/", serializer="csv"'))
+    assert "a link there leads out of the prefix" in project.get().error.message
+    assert files(elsewhere) == ["b=y/part-0.parquet", "part-0.parquet"]
+    (project.root / "out/a=2").unlink()
+    project.ran()
+    assert files(elsewhere) == ["b=y/part-0.parquet", "part-0.parquet"]
+    assert (project.root / "out/a=3").is_symlink()
+    assert files(project.root / "out/a=2") == ["b=x/part-0.csv"]
+
+
 def test_a_name_too_long_for_a_directory_fails_its_key_alone(project):
     keyed(project, '["a", "é" * 100]')
     assert "more than the 255" in error(project)

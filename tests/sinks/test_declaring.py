@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from barca import asset, partitions, sink
+from barca import asset, get, partitions, sink
 from barca.errors import DefinitionError
 
 PIPELINE = """
@@ -177,14 +177,27 @@ def test_assets_have_sinks_of_their_own(project, one, other, delta):
     (project.root / "link").symlink_to(".")
     other = other.format(root=project.root)
     project.write("pipeline.py", TWO.format(one=one, first="", other=other, second=delta))
-    with pytest.raises(DefinitionError, match="writes to the same place as") as raised:
-        project.get()
-    error = raised.value
-    first, second = f"{project.root}/pipeline.py:3", f"{project.root}/pipeline.py:8"
-    assert f'@sink("{other}") of `other` ({second})' in error.message
+    error = lost(project, "one", "other")
+    first, second = "pipeline.py:3", "pipeline.py:8"
+    assert f'@sink("{other}") of `other` ({second}) writes to the same place as' in error.message
     assert f'@sink("{one}") of `one` ({first})' in error.message
     assert (error.kind, error.node, error.line) == ("usage", "pipeline.py:other", 8)
+
+
+def lost(project, *names: str) -> DefinitionError:
+    """The mistake for which a project has lost nodes, all of them and no others."""
+    opened = project.open()
+    assert sorted(node for each in opened.graph.load_errors for node in each.nodes) == [
+        f"pipeline.py:{name}" for name in names
+    ]
+    errors = []
+    for name in names:
+        with pytest.raises(DefinitionError) as raised:
+            opened.get(name)
+        errors.append((raised.value.message, raised.value.line))
+    assert len(set(errors)) == 1
     assert not (project.root / ".barca/artifacts").exists()
+    return raised.value
 
 
 @pytest.mark.parametrize(
@@ -195,10 +208,9 @@ def test_assets_have_sinks_of_their_own(project, one, other, delta):
 def test_nothing_is_published_into_a_prefix(project, outer, inner, delta):
     (project.root / "link").symlink_to("out")
     project.write("pipeline.py", TWO.format(one=inner, first="", other=outer, second=delta))
-    with pytest.raises(DefinitionError, match="is inside of") as raised:
-        project.get()
-    assert f'@sink("{inner}") of `one`' in raised.value.message
-    assert f'@sink("{outer}") of `other`' in raised.value.message
+    error = lost(project, "one", "other")
+    assert f'@sink("{inner}") of `one` (pipeline.py:3) is inside of' in error.message
+    assert f'@sink("{outer}") of `other`' in error.message
 
 
 def test_one_asset_publishes_nothing_into_its_own_prefix(project):
@@ -206,8 +218,137 @@ def test_one_asset_publishes_nothing_into_its_own_prefix(project):
         '@sink("out/")', '@sink("out/")\n    @sink("out/a.json")'
     )
     project.write("pipeline.py", text)
-    with pytest.raises(DefinitionError, match="is inside of"):
-        project.get()
+    assert "is inside of" in lost(project, "one").message
+
+
+def test_sinks_at_one_place_cost_their_assets_and_what_reads_them(project):
+    text = TWO.format(one="a.csv", first="", other="./a.csv", second="")
+    text += """
+    @asset
+    @sink("fine.json")
+    def fine() -> dict:
+        return {"fine": 1}
+
+    @asset(inputs={"one": one})
+    @sink("below.json")
+    def below(one: dict) -> dict:
+        return one
+"""
+    project.write("pipeline.py", text)
+    for target, code in (("one", "sink_place"), ("other", "sink_place"), ("below", "load_error")):
+        for command in ("get", "explain"):
+            done = project.cli(command, target, "--json")
+            error = json.loads(done.stderr)
+            assert (done.returncode, done.stdout, error["code"]) == (2, "", code)
+            assert '@sink("./a.csv") of `other` (pipeline.py:8)' in error["error"]
+    done = project.cli("get", "--json")
+    assert (done.returncode, json.loads(done.stdout)["steps_executed"]) == (0, 1)
+    for name in ("one", "other", "below"):
+        assert f"pipeline.py:{name}" in done.stderr
+    written = {path.name for path in project.root.iterdir() if path.suffix in {".csv", ".json"}}
+    assert written == {"fine.json"}
+    listed = json.loads(project.cli("list", "--json").stdout)
+    assert [each["nodes"] for each in listed["load_errors"]] == [
+        ["pipeline.py:one", "pipeline.py:other"],
+        ["pipeline.py:below"],
+    ]
+
+
+def test_a_script_whose_sinks_lead_to_one_place_is_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    @asset
+    @sink("a.json")
+    def one():
+        return 1
+
+    @asset(inputs={"one": one})
+    @sink("x/../a.json")
+    def other(one):
+        return one
+
+    with pytest.raises(DefinitionError, match="writes to the same place as"):
+        get(other)
+
+
+KEYED = """
+    from barca import asset, partitions, partitions_from, sink
+
+    KEYS = ["c"]
+
+    @asset
+    def named() -> list[str]:
+        return ["a"]
+
+    @asset(partitions={{{keys}}})
+    @sink("{one}")
+    def one({parameters}) -> dict:
+        return {{}}
+
+    @asset{other}
+    def other({own}) -> dict:
+        return {{}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("one", "keys", "other", "meet"),
+    [
+        ("out.csv", '"k": partitions(["a", "b"])', "out_k_a.csv", True),
+        ("out.csv", '"k": partitions(["a", "b"])', "x/../out_k_b.csv", True),
+        ("out.csv", '"k": partitions(["a", "b"])', "out_k_c.csv", False),
+        ("out.csv", '"k": partitions(["a", "b"])', "out_k_a.json", False),
+        ("out.csv", '"k": partitions(["a", "b"])', "x/out_k_a.csv", False),
+        ("out.csv", '"k": partitions(["a/b"])', "out_k_a%2Fb.csv", True),
+        ("out.csv", '"k": partitions_from(named)', "out_k_total.csv", True),
+        ("out.csv", '"k": partitions_from(named)', "out_k_a b.csv", False),
+        ("out.csv", '"k": partitions(KEYS)', "out_k_c.csv", True),
+        ("s3://b/out.csv", '"k": partitions(["a"])', "s3a://b/out_k_a.csv", True),
+        ("{root}/out.csv", '"k": partitions(["a"])', "out_k_a.csv", True),
+        ("out.csv", '"k": partitions(["a"]), "l": partitions(["b"])', "out_k_a_l_b.csv", True),
+        ("out.csv", '"k": partitions(["a"]), "l": partitions(["b"])', "out_k_b_l_a.csv", False),
+    ],
+)
+def test_a_file_of_a_key_is_no_other_sink(project, one, keys, other, meet):
+    parameters = "k, l" if '"l"' in keys else "k"
+    text = KEYED.format(
+        one=one.format(root=project.root),
+        keys=keys,
+        parameters=parameters,
+        other=f'\n    @sink("{other}")',
+        own="",
+    )
+    project.write("pipeline.py", text)
+    if meet:
+        assert "may write to the same file as" in lost(project, "one", "other").message
+    else:
+        assert not project.open().graph.load_errors
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "meet"),
+    [
+        ("out.csv", "out_k_a.csv", True),
+        ("out_k_a.csv", "out.csv", True),
+        ("out_k_a.csv", "out.json", False),
+        ("out.csv", "out2.csv", False),
+        ("out.csv", "out_l_a.csv", False),
+    ],
+)
+def test_files_of_keys_of_two_assets_do_not_meet(project, one, other, meet):
+    keys = '"k": partitions(["a"])'
+    text = KEYED.format(
+        one=one,
+        keys=keys,
+        parameters="k",
+        other=f'(partitions={{{keys}}})\n    @sink("{other}")',
+        own="k",
+    )
+    project.write("pipeline.py", text)
+    if meet:
+        assert "may write to the same file as" in lost(project, "one", "other").message
+    else:
+        assert not project.open().graph.load_errors
 
 
 def test_neighbours_are_no_prefixes(project):

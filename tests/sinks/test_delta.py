@@ -14,8 +14,10 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
 
 from barca.io.sinks.delta import publishing
+from barca.io.sinks.delta.table import Outrun, Snapshot
 
 BY_SENSOR = """
     import json, pathlib
@@ -243,6 +245,70 @@ def test_another_partitioning_of_a_table_that_is_there_is_refused(sensed):
     assert "is partitioned by []" in error(sensed)
 
 
+PARTITIONS = {
+    "pl.Series([1, None], dtype=pl.Int8)": 2,
+    "pl.Series([2**62, 5], dtype=pl.UInt64)": 2,
+    "pl.Series([1.5, float('nan'), float('inf'), 1e300, 1e-7, None])": 6,
+    "pl.Series([0.1, 2.0], dtype=pl.Float32)": 2,
+    "pl.Series([True, False, None])": 3,
+    "pl.Series([dt.date(2026, 1, 1), dt.date(1, 1, 1), None])": 3,
+    "pl.Series([dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 1, 1, 2, 3, 4), None])": 3,
+    "pl.Series([dt.datetime(2026, 1, 1), None]).dt.cast_time_unit('ms')": 2,
+    "pl.Series([dt.datetime(2026, 1, 1, 5)]).dt.cast_time_unit('ns')": 1,
+    "pl.Series([dt.datetime(2026, 1, 1, 5), None]).dt.replace_time_zone('UTC')": 2,
+    "pl.Series([dt.datetime(2026, 1, 1, 5)]).dt.replace_time_zone('Asia/Tokyo')": 1,
+    "pl.Series(['1.25', '-3.00']).str.to_decimal(scale=2)": 2,
+    "pl.Series(['a', 'b/c', None], dtype=pl.Categorical)": 3,
+    "pl.Series(['..', 'a=b', 'a%2Fb', chr(10), 'true', ' ', 'é', '*', '[1]', '?', '#', chr(92), 'a' * 200])": 13,
+}
+
+
+@pytest.mark.parametrize("values", PARTITIONS)
+def test_values_of_every_type_partition_a_table(project, values):
+    project.write(
+        "pipeline.py",
+        f"""
+        import datetime as dt, json, pathlib
+        import polars as pl
+        from barca import asset, partitions_from, sensor, sink
+
+        @sensor
+        def versions() -> dict:
+            return json.loads((pathlib.Path(__file__).parent / "versions.json").read_text())
+
+        @asset(partitions={{"k": partitions_from(versions)}})
+        @sink("table/", format="delta", partition_by=["p"])
+        def scored(k: str, versions: int):
+            p = {values}
+            return pl.DataFrame({{"p": p, "q": p, "v": [versions] * len(p)}})
+        """,
+    )
+    for a in (1, 2):
+        set_versions(project, a=a, b=1)
+        project.ran()
+        by_delta = pl.from_arrow(table(project, "table").to_pyarrow_table())
+        for found in (pl.read_delta(str(project.root / "table")), by_delta):
+            assert found.height == 2 * PARTITIONS[values]
+            assert found["p"].equals(found["q"].cast(found["p"].dtype), null_equal=True)
+            assert found.filter(pl.col("v") == a, pl.col("k") == "a").height == PARTITIONS[values]
+        # rows of the other key that were kept lie beside the new ones: both were written alike
+        assert len(table(project, "table").file_uris()) == PARTITIONS[values]
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ("pl.Series([b'a'])", "`p` holds bytes, by which Polars reads no partitioned Delta table"),
+        ("pl.Series([[1]])", "no directory can be named after values of `p`"),
+        ("pl.Series([{'a': 1}])", "no directory can be named after values of `p`"),
+    ],
+)
+def test_values_that_partition_no_table_are_refused_before_writing(project, values, why):
+    whole(project, f"pl.DataFrame({{'p': {values}, 'v': [1]}})", ', partition_by=["p"]')
+    assert why in error(project)
+    assert os.listdir(project.root / "table") == ["_barca_sink.json"]
+
+
 @pytest.mark.parametrize("value", ['""', '"__HIVE_DEFAULT_PARTITION__"'])
 def test_s4_partition_values_that_delta_reads_as_others_are_refused(project, value):
     whole(project, f'pl.DataFrame({{"d": [None, "null", {value}], "v": [1, 2, 3]}})', ', partition_by=["d"]')
@@ -315,6 +381,10 @@ LOST = {
     "pl.Series([1], dtype=pl.Int128)": "Delta has no such type",
     "pl.Series([2**63], dtype=pl.UInt64)": "integers beyond",
     "pl.Series([1], dtype=pl.Int64).cast(pl.Datetime('ns'))": "holds nanoseconds",
+    "pl.Series([2**60]).cast(pl.Datetime('ms'))": "holds times further away",
+    "pl.Series([[2**63]], dtype=pl.List(pl.UInt64))": "holds values that List(Int64) has no room for: conv",
+    "pl.Series([{'a': 2**63}], dtype=pl.Struct({'a': pl.UInt64}))": "has no room for: conversion from `u64`",
+    "pl.Series([[2**60]]).cast(pl.List(pl.Datetime('ms')))": "has no room for",
     "pl.Series([[dt.time(1)]])": "Delta has no such type",
     "pl.Series([{'a': dt.timedelta(1)}])": "Delta has no such type",
 }
@@ -588,6 +658,72 @@ def test_a_commit_that_was_outrun_is_made_again(sensed, monkeypatch):
         for uri in DeltaTable(sensed.root / "exports/scored", version=version).file_uris()
     }
     assert every == data | old, "the files of the attempt that was outrun are removed"
+
+
+def test_a_commit_whose_answer_was_lost_is_found_and_not_made_again(sensed, monkeypatch):
+    """An object store may take a commit, and tell of a conflict where its answer got lost and was asked again."""
+    sensed.ran()
+    set_versions(sensed, a=4, b=2, c=3)
+    real = Snapshot.commit
+
+    def commit(self, *arguments, **options):
+        real(self, *arguments, **options)
+        raise Outrun
+
+    monkeypatch.setattr(Snapshot, "commit", commit)
+    sensed.ran()
+    assert table(sensed).version() == 1
+    assert rows(sensed) == scored(a=4, b=2, c=3)
+
+
+def test_files_of_a_commit_that_may_have_come_to_be_stay(sensed, monkeypatch):
+    sensed.ran()
+    set_versions(sensed, a=4, b=2, c=3)
+
+    def refuse(*arguments):
+        raise OSError("the disk is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("barca.io.sinks.delta.table.flush_commits", refuse)
+        assert "the disk is gone" in error(sensed)
+    assert rows(sensed) == scored(a=4, b=2, c=3)
+    set_versions(sensed, a=4, b=1, c=3)
+    sensed.ran()
+    assert rows(sensed) == scored(a=4, b=1, c=3)
+
+
+def test_a_commit_that_the_disk_refuses_is_told_at_once(sensed, monkeypatch):
+    sensed.ran()
+    patient = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: pytest.fail("it is not tried again"))
+    monkeypatch.setattr(publishing, "time", patient)
+    real = DeltaTable.create_write_transaction
+
+    def refuse(self, *arguments, **options):
+        if "exports" not in self.table_uri:  # the ledger's
+            return real(self, *arguments, **options)
+        raise CommitFailedError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaTable, "create_write_transaction", refuse)
+        set_versions(sensed, a=4, b=2, c=3)
+        assert "no space left on device" in error(sensed)
+    assert rows(sensed) == scored(a=1, b=2, c=3)
+    assert sensed.ran() == {"versions": 1}
+    assert rows(sensed) == scored(a=4, b=2, c=3)
+
+
+def test_a_table_that_could_not_be_tidied_up_has_its_rows(sensed, monkeypatch):
+    def refuse(*arguments):
+        raise PermissionError("nothing may be deleted there")
+
+    monkeypatch.setattr(publishing, "tidy", refuse)
+    result = sensed.get()
+    assert result.status == "success"
+    [warning] = result.to_dict()["warnings"]
+    assert "sink exports/scored/: the table has the new rows, and was not tidied up: Permission" in warning
+    assert rows(sensed) == scored(a=1, b=2, c=3)
+    assert sensed.ran() == {"versions": 1}
+    assert table(sensed).version() == 0
 
 
 def test_a_store_that_was_deleted_replaces_the_table(sensed):

@@ -92,11 +92,13 @@ def test_a_tick_lists_the_directory_that_it_replaces_and_no_other(project):
 
 
 MEASURED = """
-    import resource, sys
+    import os, sys, threading
     import polars as pl
     from barca.io.sinks import dataset, writing
     from barca import Project
-    most_rows, most_keys, most_open = 0, 0, 0
+    most_rows, most_keys, most_open, most_descriptors = 0, 0, 0, 0
+    being_written, lock, over = [], threading.Lock(), threading.Event()
+    os.cpu_count = lambda: int(sys.argv[1])
     lay_out, collect = dataset.lay_out, writing._collect
 
     def watch(tables, *rest):
@@ -107,32 +109,53 @@ MEASURED = """
 
     def count(files):
         global most_open
-        most_open = max(most_open, len(files))
-        return collect(files)
+        with lock:
+            being_written.append(len(files))
+            most_open = max(most_open, sum(being_written))
+        try:
+            return collect(files)
+        finally:
+            with lock:
+                being_written.remove(len(files))
+
+    def look():
+        global most_descriptors
+        while not over.wait(0.002):
+            most_descriptors = max(most_descriptors, len(os.listdir("/proc/self/fd")))
 
     dataset.lay_out, writing._collect = watch, count
+    watcher = threading.Thread(target=look)
+    if os.path.isdir("/proc/self/fd"):
+        watcher.start()
     result = Project(".", ["pipeline.py"], executor="inline").get("scored")
+    over.set()
     assert result.status == "success"
-    print(most_keys, most_rows, most_open)
+    print(most_keys, most_rows, most_open, most_descriptors)
 """
 
 
-def measured(project) -> list[int]:
+def measured(project, processors: int = 2) -> list[int]:
     project.write("measured.py", MEASURED)
     done = subprocess.run(
-        [sys.executable, "measured.py"], cwd=project.root, capture_output=True, text=True, check=True
+        [sys.executable, "measured.py", str(processors)],
+        cwd=project.root,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return [int(word) for word in done.stdout.split()]
 
 
-def test_keys_pass_through_memory_some_at_a_time(project):
+@pytest.mark.parametrize("processors", [1, 2, 16])
+def test_keys_pass_through_memory_some_at_a_time(project, processors):
     """However many keys a call returns, the rows and files of only so many are held at once."""
     text = PIPELINE.replace("{options}", "").replace("10_000", "2_500")
     project.write("pipeline.py", text)
     (project.root / "changed.json").write_text("{}")
-    keys, rows, files_at_once = measured(project)
+    keys, rows, files_at_once, descriptors = measured(project, processors)
     assert (keys, rows) == (1_000, 1_000)
-    assert files_at_once <= 64
+    assert files_at_once <= 128, "of all threads together"
+    assert descriptors < 128 + 64, "what Python, Polars and the ledger have open besides"
 
 
 def test_rows_pass_through_memory_some_at_a_time(project, monkeypatch):
@@ -148,7 +171,7 @@ def test_rows_pass_through_memory_some_at_a_time(project, monkeypatch):
             return pl.DataFrame({"r": [key for key in r for _ in range(100_000)]}).with_row_index("n")
         """,
     )
-    keys, rows, _ = measured(project)
+    keys, rows, *_ = measured(project)
     assert keys < 20
     assert rows <= 1_100_000  # about a million, and one key
 

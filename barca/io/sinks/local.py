@@ -112,11 +112,10 @@ class LocalDepot:
             raise IsADirectoryError(errno.EISDIR, "a directory is there", str(place))
         with suppress(FileNotFoundError):
             staged.chmod(stat.S_IMODE(place.stat().st_mode))
+        place.parent.mkdir(parents=True, exist_ok=True)
         if place.is_relative_to(self._root):
-            place.parent.mkdir(parents=True, exist_ok=True)
             staged.replace(place)
         else:  # a link led elsewhere, perhaps to another file system
-            place.parent.mkdir(parents=True, exist_ok=True)
             with staging(staging_home(place.parent, place.name)) as own:
                 shutil.copy2(staged, own / "file")
                 flush_files([own / "file"], own)
@@ -158,12 +157,12 @@ class LocalDepot:
         (self._root / name).unlink(missing_ok=True)
 
     def directories(self, name: str) -> list[str]:
-        """Names of the directories in a directory that stand for values: `column=value`."""
+        """Names of the directories in a directory that stand for values: `column=value`; no links to any."""
         try:
             entries = list(os.scandir(self._root / name if name else self._root))
         except FileNotFoundError:
             return []
-        return [entry.name for entry in entries if entry.is_dir() and "=" in entry.name]
+        return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and "=" in entry.name]
 
     def remove_parts(self, name: str) -> None:
         """Remove the `part-0` and so on that stand directly in a directory."""
@@ -172,10 +171,11 @@ class LocalDepot:
                 path.unlink(missing_ok=True)
 
     def _require_inside(self, parent: Path) -> None:
-        """Refuse to go through a link that leads out of the prefix."""
+        """Refuse to go through a link, which leads out of the prefix, or to the directories of other keys."""
         if parent in self._inside or parent == self._root:
             return
         real = Path(os.path.realpath(parent))
-        if not real.is_relative_to(self._root):
-            raise PermissionError(errno.EPERM, "a link there leads out of the prefix", str(parent))
+        if real != parent:
+            where = "to other keys" if real.is_relative_to(self._root) else "out of the prefix"
+            raise PermissionError(errno.EPERM, f"a link there leads {where}", str(parent))
         self._inside.add(parent)

@@ -1,4 +1,4 @@
-"""Writing many files: tables in every format, several at a time, never with more than some hundred open."""
+"""Writing many files: tables in every format, several at a time, never with more than 128 open."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ T = TypeVar("T")
 PARQUET: Final[dict[str, Any]] = {"compression": "zstd", "compression_level": 3}
 """How Parquet is written for others to read."""
 
-_TOGETHER: Final = 64
-"""Files written by one query: the engine opens them all at once."""
+_THREADS: Final = 4
+_OPEN: Final = 128
+"""So many threads write, and so many files at a time in all: a query opens all of its files at once."""
 
 _LAZY_WRITERS: Final[dict[str, Callable[..., Any]]] = {
     "parquet": partial(pl.LazyFrame.sink_parquet, **PARQUET),
@@ -54,11 +55,12 @@ def write_tables(files: Sequence[TableFile]) -> Mapping[int, Exception]:
     """
     numbered = [(number, file) for number, file in enumerate(files) if file.format != "json"]
     failures: dict[int, Exception] = {}
-    groups = list(_groups(numbered))
+    threads = min(_THREADS, os.cpu_count() or 1)
+    groups = list(_groups(numbered, _OPEN // threads))
     if len(groups) == 1:
         failures |= _write_group(groups[0])
     elif groups:
-        with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(threads) as pool:
             for failed in pool.map(_write_group, groups):
                 failures |= failed
     for number, file in enumerate(files):
@@ -67,9 +69,11 @@ def write_tables(files: Sequence[TableFile]) -> Mapping[int, Exception]:
     return failures
 
 
-def _groups(files: Sequence[tuple[int, TableFile]]) -> Iterable[tuple[tuple[int, TableFile], ...]]:
-    for start in range(0, len(files), _TOGETHER):
-        yield tuple(files[start : start + _TOGETHER])
+def _groups(
+    files: Sequence[tuple[int, TableFile]], together: int
+) -> Iterable[tuple[tuple[int, TableFile], ...]]:
+    for start in range(0, len(files), together):
+        yield tuple(files[start : start + together])
 
 
 def _write_group(files: Sequence[tuple[int, TableFile]]) -> dict[int, Exception]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -12,19 +13,20 @@ import polars as pl
 from barca.io.columns import exactly
 from barca.io.scans import scan_fragments
 from barca.io.sinks.delta.rows import FILE_ROWS, RowWriter
-from barca.io.sinks.delta.table import Outrun, Table
+from barca.io.sinks.delta.table import Outrun, Table, no_panics
 from barca.io.sinks.delta.types import Conversion, Lossy, convert, widened
 from barca.io.sinks.delta.upkeep import tidy
 from barca.io.sinks.depots import depot_of
 from barca.io.sinks.marker import Marker, claim
 from barca.io.sinks.strangers import MARKER
-from barca.io.sinks.targets import Refused
+from barca.io.sinks.targets import Refused, described
+from barca.io.sinks.writing import attempt
 from barca.io.unify import conform
 from barca.partitions import parse_key
 from barca.schemas import KEY, ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from barca.io.sinks.delta.table import DataFile
@@ -59,7 +61,7 @@ class Gone(Exception):
     """A table that should be there, and hold keys that stay, is not; nothing was written."""
 
 
-def publish_delta(target: Target, store: PackStore, change: Change) -> list[str]:
+def publish_delta(target: Target, store: PackStore, change: Change) -> Sequence[str]:
     """Commit a change; readers see the table before it or after it.
 
     Args:
@@ -89,22 +91,38 @@ def publish_delta(target: Target, store: PackStore, change: Change) -> list[str]
             f"the Delta table {target.path} is gone; run the asset whole, without --partition, to write it "
             "again"
         )
-    deadline = time.monotonic() + CONTENTION_SECONDS
     with depot.staging() as staging:
-        while True:
-            attempt = _Attempt(target, store, change, table, depot, staging)
-            try:
-                notes = attempt.run()
-                break
-            except BaseException as error:
-                attempt.undo()
-                if not isinstance(error, Outrun) or time.monotonic() > deadline:
-                    raise
-            time.sleep(random.uniform(0.05, 0.5))  # noqa: S311 -- spreads writers, guards nothing
+        notes = _committed(lambda: _Attempt(target, store, change, table, depot, staging), table)
         if found not in (None, own):
             depot.write(MARKER, own.content())
-        tidy(target, table, depot, staging)
+        try:
+            tidy(target, table, depot, staging)
+        except Exception as error:
+            notes = [*notes, f"the table has the new rows, and was not tidied up: {described(error)}"]
     return notes
+
+
+def _committed(new_attempt: Callable[[], _Attempt], table: Table) -> Sequence[str]:
+    """Try until nobody commits in between; returns what readers should know of new types."""
+    deadline = time.monotonic() + CONTENTION_SECONDS
+    while True:
+        made = new_attempt()
+        try:
+            with no_panics():
+                made.run()
+        except Outrun:
+            if table.holds(made.files):
+                return made.notes
+            made.undo()
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(random.uniform(0.05, 0.5))  # noqa: S311 -- spreads writers, guards nothing
+        except BaseException:
+            if not made.committing:  # or it may have come to be: what it names must be there
+                made.undo()
+            raise
+        else:
+            return made.notes
 
 
 def _names(dimensions: Sequence[str]) -> str:
@@ -112,7 +130,12 @@ def _names(dimensions: Sequence[str]) -> str:
 
 
 class _Attempt:
-    """One try to commit a change on top of the newest version."""
+    """One try to commit a change on top of the newest version.
+
+    Attributes:
+        notes: What readers should know of new types.
+        committing: Whether the commit was begun.
+    """
 
     def __init__(
         self,
@@ -132,16 +155,23 @@ class _Attempt:
         self._depot = depot
         self._staging = staging
         self._writer = RowWriter(depot, staging, target.dimensions, self._by)
+        self.notes: list[str] = []
+        self.committing = False
         if self._snapshot is not None and self._snapshot.partition_by != list(self._by):
             raise Refused(
                 f"the Delta table {target.path} is partitioned by {self._snapshot.partition_by}; point the "
                 "sink at a new prefix to partition it otherwise"
             )
 
-    def run(self) -> list[str]:
-        """Check, write, commit; returns what readers should know of new types."""
+    @property
+    def files(self) -> Sequence[DataFile]:
+        """What was written."""
+        return self._writer.files
+
+    def run(self) -> None:
+        """Check, write, commit."""
         if self._change.fragments.is_empty() and self._snapshot is None:
-            return []
+            return
         renewed = self._change.whole and not self._change.fragments.is_empty()
         there: Mapping[str, pl.DataType] = {}
         if self._snapshot is not None and not renewed:
@@ -154,8 +184,9 @@ class _Attempt:
         if self._snapshot is None:
             self._write_new(found, conversion, schema)
             self._writer.finish()
-            self._table.create(schema, self._writer.files)
-            return conversion.notes
+            self.notes, self.committing = conversion.notes, True
+            self._table.create(schema, self.files)
+            return
         changed = list(schema.items()) != list(self._snapshot.schema.items())
         if changed:
             self._snapshot.allow(schema)
@@ -165,16 +196,23 @@ class _Attempt:
         self._write_new(found, conversion, schema)
         self._writer.finish()
         removed = None if self._change.whole or changed else touched
-        if removed is None or removed or self._writer.files:
-            self._snapshot.commit(schema, self._writer.files, removed)
-        return conversion.notes if changed else []
+        if removed is None or removed or self.files:
+            self.notes, self.committing = conversion.notes if changed else [], True
+            self._snapshot.commit(schema, self.files, removed)
 
     def undo(self) -> None:
         """Remove the files of a commit that did not come to be."""
-        for file in self._writer.files:
+        for file in self.files:
             self._depot.remove_file(file.path)
 
     def _check_values(self, new: pl.LazyFrame, conversion: Conversion) -> None:
+        for name, trial in conversion.trials.items():
+            problem = attempt(
+                partial(new.select(trial).select(pl.all().null_count()).collect, engine="streaming")
+            )
+            if problem is not None:
+                dtype = conversion.schema[name]
+                raise Lossy(f"column `{name}` holds values that {dtype} has no room for: {problem}")
         if not conversion.checks:
             return
         found = new.select(check.alias(name) for name, (check, _) in conversion.checks.items())

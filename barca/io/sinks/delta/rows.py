@@ -63,6 +63,9 @@ class RowWriter:
         if not self._by:
             self._take((), rows)
             return
+        for name in self._by:
+            if isinstance(rows.schema.get(name), pl.Binary):
+                raise Unnameable(f"`{name}` holds bytes, by which Polars reads no partitioned Delta table")
         values = texts(rows, self._by)
         for column in values.get_columns():
             if (column == "").any():

@@ -15,11 +15,13 @@ from barca.io.ledger.log import flush_commits
 from barca.io.packs import is_panic
 from barca.io.sinks.credentials import storage_options
 from barca.io.sinks.delta.types import schema_from_json, schema_json
+from barca.io.sinks.hive import texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
 
     from barca.io.sinks.targets import Target
 
@@ -27,6 +29,7 @@ PROPERTIES: Final[dict[str, str | None]] = {"delta.checkpointInterval": "20"}
 """Properties of new tables."""
 
 _BOUNDS: Final = ("min.", "max.")
+_PARTITION: Final = "partition."
 
 
 class Outrun(Exception):
@@ -113,6 +116,14 @@ class Table:
             raise
         self.flush(0)
 
+    def holds(self, files: Sequence[DataFile]) -> bool:
+        """Whether the newest version has some of the files.
+
+        It has where a commit came to be and the answer was lost: another try at it then meets itself.
+        """
+        newest, written = self.open(), {file.path for file in files}
+        return newest is not None and any(file.path in written for file in newest.files)
+
     def scan(self, paths: Sequence[str], path_column: str | None = None) -> pl.LazyFrame:
         """The columns that stand in files; `path_column` is the place of each row's file, see `places`."""
         return pl.scan_parquet(
@@ -160,12 +171,10 @@ class Snapshot:
         """Its files."""
         actions = pl.DataFrame(self.handle.get_add_actions(flatten=True))
         found = []
-        for row in actions.iter_rows(named=True):
-            partition = {
-                name.removeprefix("partition."): None if value is None else str(value)
-                for name, value in row.items()
-                if name.startswith("partition.")
-            }
+        partitions = texts(actions, [name for name in actions.columns if name.startswith(_PARTITION)])
+        partitions.columns = [name.removeprefix(_PARTITION) for name in partitions.columns]
+        for number, row in enumerate(actions.iter_rows(named=True)):
+            partition = partitions.row(number, named=True) if partitions.width else {}
             bounds = {
                 name.removeprefix("min."): (value, row.get(name.replace("min.", "max.", 1)))
                 for name, value in row.items()
@@ -195,9 +204,7 @@ class Snapshot:
                     TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True
                 )
         except DeltaError as error:
-            newest = self._table.open()
-            if newest is not None and newest.version != self.version:
-                raise Outrun from error
+            self._raise_outrun(error)
             raise
         self._table.flush(self.version + 1)
         if self.handle.version() != self.version + 1:
@@ -224,7 +231,7 @@ class Snapshot:
             Outrun: Another process committed since.
         """
         from deltalake import CommitProperties, Schema
-        from deltalake.exceptions import CommitFailedError, DeltaError
+        from deltalake.exceptions import DeltaError
 
         actions: list[Any] = [_remove(file, data_change=data_change) for file in removed or ()]
         actions += [_add(file, data_change=data_change) for file in added]
@@ -237,13 +244,15 @@ class Snapshot:
                     self.partition_by or None,
                     commit_properties=CommitProperties(max_commit_retries=0),
                 )
-        except CommitFailedError as error:
-            raise Outrun from error
         except DeltaError as error:
-            if "conflict" in str(error).lower() or "already exists" in str(error).lower():
-                raise Outrun from error
+            self._raise_outrun(error)
             raise
         self._table.flush(self.version + 1)
+
+    def _raise_outrun(self, error: DeltaError) -> None:
+        newest = self._table.open()
+        if newest is not None and newest.version != self.version:
+            raise Outrun("another process committed first, time and again") from error
 
 
 def _add(file: DataFile, *, data_change: bool = True) -> Any:

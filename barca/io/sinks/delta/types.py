@@ -55,12 +55,14 @@ class Conversion:
         columns: How each column gets its type.
         notes: What readers should know, e.g. `column c: Enum is written as String`.
         checks: By column, whether some value would be lost, and why.
+        trials: Nested columns whose conversion fails where a value inside of one would be lost.
     """
 
     schema: dict[str, pl.DataType] = field(default_factory=dict)
     columns: list[pl.Expr] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     checks: dict[str, tuple[pl.Expr, str]] = field(default_factory=dict)
+    trials: dict[str, pl.Expr] = field(default_factory=dict)
 
 
 def convert(schema: Mapping[str, pl.DataType], known: Mapping[str, pl.DataType]) -> Conversion:
@@ -86,6 +88,8 @@ def convert(schema: Mapping[str, pl.DataType], known: Mapping[str, pl.DataType])
         if target != own and not (isinstance(own, pl.Datetime) and own.time_zone in {None, "UTC"}):
             conversion.notes.append(f"column `{name}`: {_short(own)} is written as {_short(target)}")
         _add_check(conversion, name, own)
+        if own.is_nested() and _narrows(own):
+            conversion.trials[name] = conversion.columns[-1]
     return conversion
 
 
@@ -117,9 +121,23 @@ def _add_check(conversion: Conversion, name: str, dtype: pl.DataType) -> None:
             (column > _LARGEST).any(),
             "holds integers beyond the 64 bits that Delta has",
         )
+    elif isinstance(dtype, pl.Datetime) and dtype.time_unit == "ms":
+        conversion.checks[name] = (
+            (column.to_physical().abs() > _LARGEST // 1000).any(),
+            "holds times further away than 64 bits of microseconds reach",
+        )
     elif isinstance(dtype, pl.Datetime) and dtype.time_unit == "ns":
         bad = (column.to_physical() % 1000 != 0).any()
         conversion.checks[name] = bad, "holds nanoseconds, and Delta has microseconds"
+
+
+def _narrows(dtype: pl.DataType) -> bool:
+    """Whether some value of a type, or inside of it, may have no room in the type that Delta has for it."""
+    if isinstance(dtype, pl.List | pl.Array):
+        return _narrows(element_type(dtype))
+    if isinstance(dtype, pl.Struct):
+        return any(_narrows(inner) for _, inner in struct_fields(dtype))
+    return isinstance(dtype, pl.UInt64) or (isinstance(dtype, pl.Datetime) and dtype.time_unit == "ms")
 
 
 def _target(name: str, dtype: pl.DataType, where: str = "") -> pl.DataType:

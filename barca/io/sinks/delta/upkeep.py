@@ -81,6 +81,8 @@ def _merge(
     try:
         snapshot.commit(snapshot.schema, writer.files, files, data_change=False)
     except Outrun:
+        if table.holds(writer.files):
+            return True
         for file in writer.files:
             with suppress(OSError):
                 depot.remove_file(file.path)
