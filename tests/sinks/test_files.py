@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from urllib.parse import unquote
 
 import pandas as pd
 import polars as pl
@@ -203,6 +204,28 @@ def test_keys_of_several_dimensions_never_meet_in_one_file(project):
     assert len(files) == 4
     assert "out_a_1_b_3.csv" in [path.name for path in files]
     assert len({path.read_text() for path in files}) == 4
+
+
+def test_odd_keys_name_files_in_the_directory_and_too_long_ones_fail_alone(project):
+    odd = ["..", ".", "/", "../../x", "%2F", "a\nb", "a=b", "", "~", "é", "x" * 300]
+    project.write(
+        "pipeline.py",
+        KEYED.format(
+            partitions=f'{{"k": partitions({odd!r})}}',
+            more=', batch="all"',
+            parameters="k: list[str]",
+            body='return pl.DataFrame({"k": k, "value": [repr(key) for key in k]})',
+        ),
+    )
+    message = error(project)
+    assert "File name too long" in message
+    found = {
+        unquote(path.name.removeprefix("out_k_").removesuffix(".csv")): pl.read_csv(path)["value"].to_list()
+        for path in (project.root / "exports").iterdir()
+    }
+    assert found == {key: [repr(key)] for key in odd[:-1]}
+    assert not list(project.root.parent.glob("*x*.csv"))
+    assert not list(project.root.glob("*.csv"))
 
 
 # --- what is at the path ----------------------------------------------------------------------------
