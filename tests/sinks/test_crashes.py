@@ -215,6 +215,18 @@ def test_two_processes_never_mix_the_files_of_a_key(versioned):
     assert not leftovers(versioned.root)
 
 
+def test_names_are_exchanged_in_one_step(tmp_path):
+    """Nothing is put aside first, so that there is no moment without the directory."""
+    for name in ("new", "place"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).touch()
+    put_in_place(tmp_path / "new", tmp_path / "place", tmp_path / "aside")
+    assert os.listdir(tmp_path / "place") == ["new"]
+    left = "new" if sys.platform in {"linux", "darwin"} else "aside"
+    assert sorted(os.listdir(tmp_path)) == sorted([left, "place"])
+    assert os.listdir(tmp_path / left) == ["place"]
+
+
 def test_where_names_cannot_be_exchanged_the_old_is_put_aside(tmp_path, monkeypatch):
     monkeypatch.setattr("barca.io.sinks.exchange._exchange_function", lambda: None)
     for name in ("new", "place"):
