@@ -273,6 +273,16 @@ def test_every_sink_is_tried_and_each_failure_named(project):
     assert json.loads((project.root / "good.json").read_text()) == {"a": 1}
 
 
+def test_sinks_around_one_that_is_refused_are_tried(project):
+    for name in ("first", "last"):
+        project.write(f"{name}/theirs.txt", "")
+    write(project, '"first/"', '"good.json"', '"last/"', value='{"a": 1}', returns="dict")
+    message = error(project)
+    assert "sink first/: the dataset prefix first/ holds files barca did not write" in message
+    assert "sink last/: the dataset prefix last/ holds files barca did not write" in message
+    assert json.loads((project.root / "good.json").read_text()) == {"a": 1}
+
+
 def test_a_step_whose_sink_failed_runs_again(project):
     write(project, '"out.csv"')
     (project.root / "out.csv").mkdir()
