@@ -282,6 +282,30 @@ def test_writers_of_two_runs_take_turns(ledger: DeltaLedger):
     assert everything(ledger)["key"].to_list() == ["a0", "b0", "a1", "b1", "a2", "b2"]
 
 
+def test_rows_that_had_to_wait_come_after_those_that_were_merged_meanwhile(
+    ledger: DeltaLedger, table: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(upkeep, "MANY_FILES", 2)
+    monkeypatch.setattr(writer.time, "sleep", lambda seconds: None)
+    writing, working, attempts = ledger.writer("r1"), writer.commit, []
+
+    def overtaken(*arguments: Any) -> None:
+        attempts.append(1)
+        if len(attempts) == 2:  # the second batch of ours: others append, and merge all there is
+            monkeypatch.setattr(writer, "commit", working)
+            commit(ledger, *(rows("n", [f"other{number}"]) for number in range(3)))
+            ledger.maintain(60)
+            raise Overtaken("version 2 is another commit's")
+        working(*arguments)
+
+    monkeypatch.setattr(writer, "commit", overtaken)
+    for key in ("first", "second"):
+        writing.append("materializations", rows("n", [key]))
+        writing.flush()
+    assert everything(ledger)["key"].to_list() == ["first", "other0", "other1", "other2", "second"]
+    assert len(list(table.rglob("node=n/*.parquet"))) == 6  # one of each commit, the merged one, no stray
+
+
 # --- tables of other versions -----------------------------------------------------------------------
 
 

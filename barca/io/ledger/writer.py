@@ -82,6 +82,11 @@ class DeltaWriter(GroupedWriter):
         if staged is not None and (version := find_batch(path, staged.base, batch.id)) is not None:
             return version
         current = open_or_create(path, batch.table)
+        if staged is not None and current.files and current.files[-1].stamp >= staged.files[0].stamp:
+            # what others committed meanwhile may hold earlier rows of ours, merged: these come after them
+            for file in staged.files:
+                (path / file.path).unlink(missing_ok=True)
+            staged = None
         if staged is None:
             staged = self._staged[batch.id] = _stage(path, current, batch)
         try:
