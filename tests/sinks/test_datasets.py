@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from barca.io.sinks import local
+
 SCORED = """
     import polars as pl
     from barca import asset, partitions, sink
@@ -964,6 +966,24 @@ def test_a_link_at_a_keys_directory_is_replaced_and_not_followed_and_a_file_is_r
     assert files(project.root / "out") == ["_barca_sink.json", "k=a/part-0.parquet"]
     assert not (project.root / "out/k=a").is_symlink()
     assert os.listdir(tmp_path / "elsewhere") == ["kept.txt"]
+
+
+@pytest.mark.parametrize("options", ["", ', format="delta"'])
+def test_a_prefix_that_is_a_file_system_of_its_own_has_its_staging_inside(project, monkeypatch, options):
+    """No file can be renamed from beside it into it."""
+    root, homes = (project.root / "out").resolve(), set()
+    monkeypatch.setattr(os.path, "ismount", lambda path: Path(path) == root)
+    real = local.staging
+    monkeypatch.setattr(local, "staging", lambda home: (homes.add(home), real(home))[1])
+    for value in ("1", "2"):
+        keyed(project, '["a", "b"]', options, f'pl.DataFrame({{"v": [{value}]}})')
+        project.ran()
+    assert homes == {root / ".out.barca-staging"}
+    assert not (root / ".out.barca-staging").exists()
+    if options:
+        assert pl.read_delta(str(root))["v"].to_list() == [2, 2]
+    else:
+        assert read_with_polars(root, k=pl.String)["v"].to_list() == [2, 2]
 
 
 def test_workers_that_begin_together_do_not_take_each_other_for_strangers(project, monkeypatch):

@@ -36,8 +36,9 @@ class LocalDepot:
 
     def __init__(self, root: Path, file: str | None = None) -> None:
         self._root = Path(os.path.realpath(root))
-        beside = (self._root.parent, self._root.name) if file is None else (self._root, file)
-        self._home = staging_home(*beside)
+        # beside what is published, or in it where that is the beginning of a file system of its own
+        above = self._root.parent if file is None and not os.path.ismount(self._root) else self._root
+        self._home = staging_home(above, file or self._root.name)
         self._inside: set[Path] = set()
         self._touched: set[Path] = set()
         self._names: dict[Path, dict[str, str]] = {}
