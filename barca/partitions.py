@@ -319,3 +319,12 @@ def parse_size(value: int | str) -> int:
 def display_keys(keys: Iterable[str]) -> list[str]:
     """`display_text` of each Hive form."""
     return [display_text(key) for key in keys]
+
+
+def size_text(size: int) -> str:
+    """Bytes as `parse_size` reads them, in the largest unit in which they have two decimals at most."""
+    for name in sorted(_UNITS, key=lambda name: -_UNITS[name]):
+        if size >= _UNITS[name] and size * 100 % _UNITS[name] == 0:
+            number = f"{size / _UNITS[name]:.2f}".rstrip("0").rstrip(".")
+            return f"{number}{name.upper().replace('I', 'i')}"
+    return str(size)

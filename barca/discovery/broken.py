@@ -50,6 +50,8 @@ def broken_node(node: Node, error: BaseException) -> BrokenFile:
     root = Path(path.removesuffix(own)) if own and path.endswith(f"/{own}") else Path("/")
     shown = own if root != Path("/") else path
     trace = error.traceback if isinstance(error, BarcaError) and error.traceback else user_traceback(error)
+    if '\n  File "' not in trace:  # without a line of the project's it repeats the message
+        trace = ""
     return BrokenFile(shown, (node.id,), describe(error, root), trace)
 
 

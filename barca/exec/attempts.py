@@ -37,8 +37,9 @@ def next_attempt(
 
     A batched call that failed as a whole is made again in two halves, down to single keys, whatever the
     node's `retries`: one bad key must not fail the others. A single key, and a key that failed alone,
-    has `retries` attempts in all, those in larger calls counted. A function whose answer has not the form
-    of one gives no other when it is asked again.
+    has `retries` attempts in all, those in larger calls counted. Attempts up to `retries` wait for
+    `retry_backoff`, of whatever calls; halves beyond them look for the bad key and do not. A function whose
+    answer has not the form of one gives no other when it is asked again.
 
     Args:
         definition: The node's.
@@ -50,12 +51,14 @@ def next_attempt(
         return Next(given_up=True)
     whole = result.raised if isinstance(result, WorkResult) else work.batched
     following = work.attempt + 1
+    configured = work.attempt < definition.retries
+    delay = definition.retry_backoff * work.attempt if configured else 0.0
     if whole and work.keys.height > 1:
         half = max(1, min((keys.height + 1) // 2, work.keys.height // 2))
         parts = (keys.slice(start, half) for start in range(0, keys.height, half))
-        return Next(tuple(Ready(part, following, work.id) for part in parts))
-    if work.attempt < definition.retries:
-        return Next((Ready(keys, following, work.id),), definition.retry_backoff * work.attempt)
+        return Next(tuple(Ready(part, following, work.id) for part in parts), delay)
+    if configured:
+        return Next((Ready(keys, following, work.id),), delay)
     return Next(given_up=True)
 
 

@@ -152,5 +152,7 @@ def _written(annotation: Any) -> str:
     """An annotation as people write it."""
     if isinstance(annotation, type) and not hasattr(annotation, "__args__"):
         library = annotation.__module__.partition(".")[0]
+        if (annotation.__module__, annotation.__qualname__) == ("pyarrow._dataset", "Dataset"):
+            library = "pyarrow.dataset"
         return annotation.__qualname__ if library == "builtins" else f"{library}.{annotation.__qualname__}"
     return str(annotation).replace("typing.", "")

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 CHECK_SECONDS: Final = 0.1
 """How often timeouts and lost workers are looked for."""
 
+IMPORT_SECONDS: Final = 300.0
+"""What a worker may take before its first call, to import the project and to read inputs, if the timeout of
+the call is not longer: a short timeout is about the function."""
+
 MOST_WORKERS: Final = 3
 """A work that no worker ever began is given to so many, one after the other, at most."""
 
@@ -252,7 +256,11 @@ def _overdue(pending: ProcessPending, worker: Worker) -> WorkerDied | None:
     if not limit or pending.death is not None:
         return None
     seen = read_progress(pending.progress)
-    if seen is None or not seen.since or time.monotonic() - seen.since <= limit:
+    if seen is None or not seen.since:
+        return None
+    if seen.index < 0:
+        limit = max(limit, IMPORT_SECONDS)
+    if time.monotonic() - seen.since <= limit:
         return None
     worker.kill()
     pending.worker = None

@@ -83,7 +83,7 @@ class BrokenFile:
         file: Path relative to the project root.
         nodes: Ids of the nodes that are lost with it.
         error: `ExceptionType: message`.
-        traceback: The full text.
+        traceback: The full text; empty where no code of the project was on the way.
         culprit: The file to fix, where another one is at fault.
         cause: What is wrong with the node, where its file was read.
     """

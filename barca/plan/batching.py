@@ -9,7 +9,7 @@ import polars as pl
 
 from barca.errors import DefinitionError
 from barca.model import Batches, BatchesAuto, BatchesBy, Deferred
-from barca.partitions import display_text
+from barca.partitions import display_text, size_text
 from barca.plan.sizing import growing_calls
 from barca.schemas import CALL, CALLS, KEY, ORDINAL, dimension, empty
 
@@ -56,7 +56,7 @@ def grouping_text(batch: BatchSpec | None) -> str | None:
 
 
 def _auto_text(batch: BatchesAuto) -> str:
-    memory = f", max_memory={batch.max_memory}" if batch.max_memory else ""
+    memory = f', max_memory="{size_text(batch.max_memory)}"' if batch.max_memory else ""
     return f"batches_auto(target_seconds={batch.target_seconds:g}{memory})"
 
 

@@ -114,7 +114,7 @@ class Opening:
             raise LoadError(
                 "\n".join(f"cannot load {error.file}: {error.error}" for error in lost),
                 file=lost[0].file if len(lost) == 1 else None,
-                traceback=lost[0].traceback,
+                traceback=lost[0].traceback or None,
                 remediation=f"fix {culprit}, or leave it out; `barca list` shows every such file",
             )
 

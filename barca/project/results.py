@@ -293,9 +293,7 @@ def _steps(report: NodeReport, run: RunReport) -> list[dict[str, Any]]:
             step["partitions"]["failed"] = report.failed.height
             step["partitions"]["failed_keys"] = display_keys(report.failed.get_column(KEY).sort()[:20])
         if plan.grouping is not None:
-            step["batch"] = batch_counts(plan)
-            if plan.sizing is not None:  # only foretold before
-                step["batch"]["calls"] = report.calls
+            step["batch"] = {**batch_counts(plan), "calls": report.calls}
     if report.ran or report.failed.height:
         add_why(step, plan, changes(run.plan, node.id, rows=run.stored.get(node.id)))
     return [step, *_blocked(report, run.nodes)]

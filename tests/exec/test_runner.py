@@ -279,6 +279,21 @@ def test_keys_that_fail_alone_in_a_batched_call_wait_and_run_again_together_with
     assert CLOCK.time - before >= 5.0 + 10.0
 
 
+def test_calls_that_fail_whole_wait_as_often_as_retries_says_and_are_halved_further_at_once():
+    run = Run(
+        batched("all", 16, retries=3, retry_backoff=5.0),
+        "a",
+        answers=lambda w: answer(w, failing={"k=c03"}, raised=True),
+    )
+    before = CLOCK.time
+    run.go()
+    assert run.report.nodes["a"].failed["key"].to_list() == ["k=c03"]
+    assert len({size for size in run.calls("a")}) == 5, "16, 8, 4, 2, 1"
+    assert CLOCK.time - before == pytest.approx(5.0 + 10.0, abs=1.0), (
+        "before the second and the third attempt"
+    )
+
+
 def test_an_answer_without_form_is_not_asked_for_again():
     run = Run(
         batched("all", 10, retries=3),

@@ -369,3 +369,23 @@ def test_workers_end_when_the_run_is_killed(tmp_path: Path) -> None:
         assert time.monotonic() < deadline, "the worker lives on"
         time.sleep(0.05)
     assert list(tmp_path.glob("barca-*")) == []
+
+
+def test_a_short_timeout_does_not_end_a_worker_that_still_imports_the_project(
+    shared: ProcessExecutor, place: Path
+) -> None:
+    late = write_steps(
+        place / "late",
+        """
+        import time
+        from barca import asset, partitions
+
+        time.sleep(1.5)
+
+        @asset(partitions={"r": partitions(["a"])}, batch="all")
+        def late(r):
+            return {"a": 1}
+        """,
+    )
+    shared.submit(make_work(["a"], function=late("late"), batched=True, timeout_seconds=0.3, id="w9300"))
+    assert failures(answers(shared, 1)[0]) == {}

@@ -8,6 +8,7 @@ import pytest
 
 import barca
 from barca.errors import DefinitionError, UsageError
+from barca.plan.batching import grouping_text
 
 PIPELINE = """
     import os
@@ -194,6 +195,11 @@ def test_limits_are_checked(options, named):
 def test_sizes_are_read_in_both_kinds_of_units():
     found = [barca.batches_auto(max_memory=size).max_memory for size in (1, "2kb", "1.5 MB", "2GiB", "1TB")]
     assert found == [1, 2_000, 1_500_000, 2 * 2**30, 10**12]
+    told = [
+        grouping_text(barca.batches_auto(max_memory=size)) for size in (1, "2kb", "1.5 MB", "2GiB", 1_234_567)
+    ]
+    shown = ["1", "2KB", "1.5MB", "2GiB", "1234567"]
+    assert told == [f'batches_auto(target_seconds=30, max_memory="{size}")' for size in shown]
 
 
 def test_an_override_may_say_auto_and_only_for_nodes_that_batch(project):

@@ -145,6 +145,10 @@ def test_a_doctor_finds_groups_that_cannot_be_made_where_nothing_else_is(project
     assert done.returncode == 2
     (error,) = json.loads(done.stdout)["load_errors"]
     assert error["nodes"] == ["pipeline.py:node"] and "`k=b`" in error["error"]
+    told = project.cli("get", "node", "--pretty", env={"COLUMNS": "400"}).stderr
+    assert told.count("is in no group") == told.count("drop strict=True") == 1, (
+        "no code of the user was on the way"
+    )
 
 
 def test_strict_groups_are_about_the_keys_that_run(project):

@@ -314,6 +314,7 @@ def test_b1_one_bad_key_is_found_by_halving_and_has_its_own_message_and_log(proj
     out = result.to_dict()
     assert (out["status"], out["failed_node"]) == ("failed", "pipeline.py:node[k=c42]")
     assert len(out["final_output"]) == 99
+    assert out["steps"][0]["batch"]["calls"] == len(sizes), "those that were made"
     steps = steps_of(project, result)
     assert steps["k=c42"]["error_message"] == "c42 is bad, of 1"
     assert "raise ValueError" in steps["k=c42"]["error_traceback"]
@@ -572,23 +573,27 @@ def test_a_call_starts_once_its_own_keys_are_ready(project):
     assert result.value == {f"k=k{n}": 2 for n in range(6)}
 
 
+RUNS = [  # form, options, workers, threads of Polars
+    ("all", (), 1, 1),
+    ("all", ("--batch", "500"), 2, 2),
+    ("label", (), 1, 2),
+    ("none", (), 2, 1),
+]
+
+
 @pytest.mark.slow
-def test_b6_workers_and_threads_change_nothing(make_project):
-    """Each number of workers and of threads with another grouping, all of which give one answer."""
+def test_b6_grouping_workers_and_threads_change_nothing(make_project):
     found = []
-    for form, batch, workers, threads in (
-        ("all", "all", 1, "1"),
-        ("all", "500", 2, "2"),
-        ("all", "50", 2, "1"),
-        ("label", "cleaned=all", 1, "2"),
-    ):
-        project = make_project(f"{form}-{batch}")
+    for form, options, workers, threads in RUNS:
+        project = make_project(f"run-{len(found)}")
         write(project, form)
         versions(project, {f"r{number:04d}": "v1" for number in range(5000)})
         project.write("barca.toml", f"[execution]\npool_size = {workers}\n")
-        environment = {"POLARS_MAX_THREADS": threads}
-        done = project.cli("get", "scored", "--batch", batch, "--json", env=environment, timeout=600)
+        environment = {"POLARS_MAX_THREADS": str(threads)}
+        done = project.cli("get", "scored", *options, "--json", env=environment, timeout=600)
         assert done.returncode == 0, done.stderr
         found.append(results(project))
+        sizes = {len(call) for call in calls(project, "scored")}
+        assert sizes == {"none": {1}, "label": {1667, 1666}}.get(form, {500} if options else {5000})
     assert len(found[0]) == 10_000
     assert all(other == found[0] for other in found)
