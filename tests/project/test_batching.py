@@ -577,7 +577,7 @@ RUNS = [  # form, options, workers, threads of Polars
     ("all", (), 1, 1),
     ("all", ("--batch", "500"), 2, 2),
     ("label", (), 1, 2),
-    ("none", (), 2, 1),
+    ("none", ("--batch", "cleaned=all"), 2, 1),
 ]
 
 
