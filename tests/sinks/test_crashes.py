@@ -42,7 +42,7 @@ RUN = """
     {patch}
     for version in sys.argv[1:]:
         pathlib.Path("version.txt").write_text(version)
-        Project(".", ["pipeline.py"], executor="inline").get("scored")
+        assert Project(".", ["pipeline.py"], executor="inline").get("scored").status == "success"
     """
 
 KILL = "os.kill(os.getpid(), signal.SIGKILL)"
