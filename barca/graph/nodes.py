@@ -205,7 +205,8 @@ def closest(name: str, nodes: Iterable[NodeId]) -> str:
 def misfit(nodes: Sequence[NodeId], error: DefinitionError, root: str) -> BrokenFile:
     """The load error of nodes that do not fit to others, which names files relative to the root."""
     file = shown_file(error.file or "", root)
-    cause = DefinitionError(error.message, **{**error.fields(), "file": file})
+    fields: dict[str, Any] = {**error.fields(), "file": file}
+    cause = DefinitionError(error.message, **fields)
     return BrokenFile(file, tuple(nodes), f"DefinitionError: {cause}", "", cause=cause)
 
 
