@@ -16,6 +16,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from barca.config import available_cores
 from barca.exec.launch import Setup, start
 
 if TYPE_CHECKING:
@@ -130,8 +131,11 @@ def _stop_all() -> None:
 class Workers:
     """The workers of a run: started when one is needed, with the surroundings of the moment.
 
+    The first has every core, since it is alone wherever one call is made after the other; each further one,
+    which is started for calls beside those, has its share.
+
     Args:
-        size: At most so many will work at a time; each gets its share of the cores.
+        size: At most so many will work at a time.
 
     Attributes:
         size: The same.
@@ -139,18 +143,16 @@ class Workers:
 
     def __init__(self, size: int) -> None:
         self.size = max(1, size)
-        threads = str(max(1, (os.cpu_count() or 1) // self.size))
-        self._setup = Setup(
-            environment={"POLARS_MAX_THREADS": threads, **os.environ},
-            directory=str(Path.cwd()),
-            path=list(sys.path),
-        )
+        self._threads = available_cores()
+        self._setup = Setup(environment=dict(os.environ), directory=str(Path.cwd()), path=list(sys.path))
         self._idle: list[Worker] = []
 
     def start(self) -> None:
         """Start a worker without waiting for it, unless one is idle."""
         if not self._idle:
-            self._idle.append(Worker(self._setup))
+            surroundings = {"POLARS_MAX_THREADS": str(self._threads), **self._setup.environment}
+            self._idle.append(Worker(self._setup._replace(environment=surroundings)))
+            self._threads = max(1, available_cores() // self.size)
 
     def take(self) -> Worker:
         """A worker that has nothing to do."""

@@ -13,6 +13,7 @@ import pytest
 from barca.discovery.refs import load_function
 from barca.exec import pool
 from barca.exec.executors import ProcessExecutor
+from barca.exec.launch import Setup
 from barca.exec.pool import Worker, WorkerEnded, Workers
 from barca.io.storage import FilePackStore
 from tests.exec.works import make_work, succeeded, write_steps
@@ -130,3 +131,24 @@ def test_a_stopped_worker_has_ended():
     with pytest.raises(WorkerEnded):
         worker.answer()
     assert worker.process_id not in workers()
+
+
+def test_the_first_worker_has_every_core_and_the_others_their_share(monkeypatch: pytest.MonkeyPatch):
+    threads = []
+
+    class Started:
+        def __init__(self, setup: Setup) -> None:
+            threads.append(setup.environment["POLARS_MAX_THREADS"])
+
+    monkeypatch.setattr(pool, "Worker", Started)
+    monkeypatch.setattr(pool, "available_cores", lambda: 8)
+    monkeypatch.delenv("POLARS_MAX_THREADS", raising=False)
+    starting = Workers(3)
+    for _ in range(3):
+        starting.take()
+    assert threads == ["8", "2", "2"]
+    monkeypatch.setenv("POLARS_MAX_THREADS", "5")
+    threads.clear()
+    starting = Workers(3)
+    starting.take(), starting.take()
+    assert threads == ["5", "5"]
