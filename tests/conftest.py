@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -18,7 +19,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "dev", max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("ci", settings.get_profile("dev"), max_examples=100)
+settings.register_profile("ci", settings.get_profile("dev"), max_examples=60)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
@@ -88,6 +89,11 @@ class TemporaryProject:
         done = self.cli(*arguments, "--json", **options)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
+
+
+def hear_interrupts() -> None:
+    """For `preexec_fn`: a process hears Ctrl-C, also where the tests run in the background of a shell."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import polars as pl
-
 from barca.hashing import FORMAT_VERSION, hash_fields
 from barca.plan.edges import folds_digest
 from barca.plan.hashes import env_fields
@@ -21,6 +19,8 @@ from barca.schemas import KEY, ORDINAL, VALUE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import polars as pl
 
     from barca._typing import NodeId
     from barca.graph import Graph, Node
@@ -136,12 +136,13 @@ def changed_keys(before: pl.DataFrame, now: pl.DataFrame, also: Sequence[str]) -
         now: Frame of `schemas.KEYED`, sorted by key.
         also: Raw keys.
     """
-    columns = [KEY, VALUE]
-    old, new = before.select(columns), now.select(columns)
-    if old.height == new.height and old.get_column(KEY).equals(new.get_column(KEY)):
-        same = new.get_column(VALUE).eq_missing(old.get_column(VALUE))
-        moved = new.filter(~same).select(KEY)
+    keys = now.get_column(KEY)
+    if before.height == now.height and before.get_column(KEY).equals(keys):
+        moved = ~now.get_column(VALUE).eq_missing(before.get_column(VALUE))
     else:
-        moved = new.join(old, on=columns, how="anti", nulls_equal=True, maintain_order="left").select(KEY)
-    wanted = pl.concat([moved, pl.DataFrame({KEY: list(also)}, schema={KEY: pl.String})]).unique()
-    return now.join(wanted, on=KEY, how="semi", maintain_order="left").sort(ORDINAL)
+        old = before.select(KEY, VALUE)
+        new = now.join(old, on=[KEY, VALUE], how="anti", nulls_equal=True, maintain_order="left")
+        moved = keys.is_in(new.get_column(KEY).implode())
+    if also:
+        moved |= keys.is_in(list(also))
+    return now.filter(moved).sort(ORDINAL)

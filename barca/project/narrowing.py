@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -25,6 +26,7 @@ from barca.schemas import DIGEST, FORMAT, FRAGMENTS, KEY, KEYED, PATH, ROWS, STA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Future
 
     from barca._typing import NodeId
     from barca.exec.report import NodeReport, RunReport
@@ -60,6 +62,7 @@ class Narrowing:
         groups: Keyed source to the nodes whose rows are not read before its result is known.
         baselines: Their baselines.
         observed: Row of `schemas.FRAGMENTS` of each keyed source whose group was narrowed.
+        former: What keyed sources returned the last time, being read.
     """
 
     notes: NodeNotes
@@ -69,15 +72,31 @@ class Narrowing:
     groups: dict[NodeId, list[Node]] = field(default_factory=dict)
     baselines: dict[NodeId, Baseline] = field(default_factory=dict)
     observed: dict[NodeId, pl.DataFrame] = field(default_factory=dict)
+    former: dict[NodeId, Future[pl.DataFrame]] = field(default_factory=dict)
 
-    def look(self, graph: Graph, cone: Sequence[NodeId]) -> set[NodeId]:
-        """Find the groups that have baselines; returns their nodes."""
+    def look(self, graph: Graph, cone: Sequence[NodeId], *, ahead: bool = False) -> set[NodeId]:
+        """Find the groups that have baselines.
+
+        Args:
+            graph: The nodes.
+            cone: Those of the plan.
+            ahead: Whether their sources will run: what they returned the last time is read meanwhile.
+
+        Returns:
+            The nodes of the groups.
+        """
         for source, nodes in keyed_groups(graph, cone).items():
             found = {node.id: baseline for node in nodes if (baseline := self._baseline(node.id))}
             observed = {baseline.observation[PATH] for baseline in found.values()}
             if len(found) == len(nodes) and len(observed) == 1:
                 self.groups[source] = nodes
                 self.baselines.update(found)
+        if ahead and self.groups:
+            reader = ThreadPoolExecutor(1, "barca-former")
+            for source, nodes in self.groups.items():
+                row = _row(self.baselines[nodes[0].id])
+                self.former[source] = reader.submit(self.read_keyed, self.store, row)
+            reader.shutdown(wait=False)
         return {node.id for nodes in self.groups.values() for node in nodes}
 
     def _baseline(self, node_id: NodeId) -> Baseline | None:
@@ -112,7 +131,7 @@ class Narrowing:
         if unfinished or not same:
             try:
                 now = self.read_keyed(self.store, row)
-                was = now if same else self.read_keyed(self.store, _row(baselines[0]))
+                was = now if same else self._was(source)
             except FragmentError:
                 return None
             moved, keys = changed_keys(was, now, unfinished), now.height
@@ -121,6 +140,12 @@ class Narrowing:
             return None
         self.observed[source] = row
         return self._inputs(nodes, source, moved, gone, keys - moved.height, plan)
+
+    def _was(self, source: NodeId) -> pl.DataFrame:
+        """What a keyed source returned the last time."""
+        if source in self.former:
+            return self.former.pop(source).result()
+        return self.read_keyed(self.store, _row(self.baselines[self.groups[source][0].id]))
 
     def _inputs(
         self,

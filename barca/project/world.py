@@ -96,7 +96,8 @@ class World:
         cone = self.graph.upstream(request.targets)
         nodes = [self.graph.nodes[node_id] for node_id in cone]
         forced = request.selection or request.refresh or request.refresh_all
-        later = self.narrowing.look(self.graph, cone) if self.narrowing and not forced else set()
+        narrowing = None if forced else self.narrowing
+        later: set[NodeId] = narrowing.look(self.graph, cone, ahead=not predict) if narrowing else set()
         return PlanInputs(
             graph=self.graph,
             targets=request.targets,

@@ -11,6 +11,8 @@ import time
 import polars as pl
 import pytest
 
+from tests.conftest import hear_interrupts
+
 SLOW_CHAIN = """
     import os, pathlib, time
     from barca import asset, collect, partitions, partitions_from
@@ -48,6 +50,7 @@ def start(project, *arguments):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=hear_interrupts,
     )
 
 
