@@ -87,14 +87,16 @@ class Worker:
         raise WorkerEnded(code)
 
     def stop(self) -> None:
-        """End it, at once, and wait until it has ended."""
+        """End it, at once, and wait until it has ended; nothing where it was ended before."""
         self._process.kill()
         self._process.wait()
         self._pipe.close()
         _all.discard(self)
 
     def kill(self) -> None:
-        """End it together with every process that its steps have started."""
+        """End it together with every process that its steps have started; nothing where it was ended."""
+        if self not in _all:
+            return
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self.stop()
@@ -146,12 +148,15 @@ class Workers:
         self._threads = available_cores()
         self._setup = Setup(environment=dict(os.environ), directory=str(Path.cwd()), path=list(sys.path))
         self._idle: list[Worker] = []
+        self._started: list[Worker] = []
 
     def start(self) -> None:
         """Start a worker without waiting for it, unless one is idle."""
         if not self._idle:
             surroundings = {"POLARS_MAX_THREADS": str(self._threads), **self._setup.environment}
-            self._idle.append(Worker(self._setup._replace(environment=surroundings)))
+            worker = Worker(self._setup._replace(environment=surroundings))
+            self._started = [*filter(_all.__contains__, self._started), worker]
+            self._idle.append(worker)
             self._threads = max(1, available_cores() // self.size)
 
     def take(self) -> Worker:
@@ -164,6 +169,11 @@ class Workers:
         self._idle.append(worker)
 
     def stop(self) -> None:
-        """End the idle workers, those among them that are still starting too."""
+        """End every worker, those that are still starting or were taken too.
+
+        A Ctrl-C may come between `take` and the taker's note of what it took: nobody else knows that worker.
+        """
         while self._idle:
             self._idle.pop().stop()
+        while self._started:
+            self._started.pop().kill()

@@ -57,6 +57,17 @@ def test_workers_that_nobody_stops_end_with_the_process():
         os.kill(int(done.stdout), 0)
 
 
+def test_a_worker_that_was_taken_ends_with_the_others():
+    started = Workers(2)
+    taken = started.take().process_id  # a Ctrl-C: whoever took it has not come to keep it
+    started.start()
+    assert taken in workers()
+    started.stop()
+    assert not workers()
+    with pytest.raises(ProcessLookupError):
+        os.kill(taken, 0)
+
+
 def test_one_work_needs_one_worker_and_later_ones_take_it_again(tmp_path: Path, step: Callable):
     before = workers()
     executor = ProcessExecutor(3, FilePackStore(tmp_path / "artifacts"), load_function, quiet=True)
