@@ -34,8 +34,8 @@ ESCAPES: dict[str, str] = {
 Other characters stay as they are: a key is an identity, never a file name."""
 
 _TRANSLATION = str.maketrans(ESCAPES)
-_ESCAPED = re.compile(r"%([0-9A-F]{2})")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_ESCAPED = r"%([0-9A-F]{2})"  # regexes are compiled when first needed: `import barca` waits for none
+_SURROGATE = r"[\ud800-\udfff]"
 
 
 def encode_value(value: str) -> str:
@@ -45,7 +45,7 @@ def encode_value(value: str) -> str:
 
 def decode_value(text: str) -> str:
     """The inverse of `encode_value`."""
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+    return re.sub(_ESCAPED, lambda match: chr(int(match[1], 16)), text) if "%" in text else text
 
 
 def key_text(values: Mapping[str, str]) -> str:
@@ -80,7 +80,7 @@ def normalise_key(value: Any) -> str:
         DefinitionError: The value is a bool or of another type, or a text that UTF-8 cannot write.
     """
     if isinstance(value, str):
-        if not value.isascii() and _SURROGATE.search(value):
+        if not value.isascii() and re.search(_SURROGATE, value):
             raise DefinitionError(
                 f"a key cannot be the text {value!r}, which holds half a surrogate pair",
                 code="key_type",
@@ -271,7 +271,7 @@ def batches_by(label: Callable[[Any], str | int] | None = None, *, max_size: int
 
 _UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?b)\s*", re.IGNORECASE)
+_SIZE = r"(?i)\s*(\d+(?:\.\d+)?)\s*([kmgt]i?b)\s*"
 
 
 def batches_auto(*, target_seconds: float = 30.0, max_memory: int | str | None = None) -> BatchesAuto:
@@ -306,7 +306,7 @@ def parse_size(value: int | str) -> int:
     """
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
-    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    found = re.fullmatch(_SIZE, value) if isinstance(value, str) else None
     if found is None or not (size := int(float(found[1]) * _UNITS[found[2].lower()])):
         raise DefinitionError(
             f"a size is a positive number of bytes or a text like `500MB`, not `{value!r}`",

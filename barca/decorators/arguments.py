@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from barca._typing import Kind
     from barca.model import Place
 
-_UNFIT_LEVEL = re.compile(r"[._].*|.*[/\\=%?\x00-\x1f].*", re.DOTALL)
+_UNFIT_LEVEL = r"(?s)[._].*|.*[/\\=%?\x00-\x1f].*"
 """Names that some reader of Hive directories does not find: pyarrow leaves out those that begin with `_`."""
 
 SINK_SERIALIZERS = ("parquet", "csv", "json", "pickle", "ndjson", "ipc")
@@ -168,7 +168,7 @@ def _unfit_level(spec: SinkSpec, dimensions: Iterable[str]) -> tuple[str, str] |
     by = list(spec.partition_by)
     levels = [*dimensions, *by] if spec.path.endswith("/") and spec.format is None else by
     for place, name in enumerate(levels):
-        if _UNFIT_LEVEL.fullmatch(name):
+        if re.fullmatch(_UNFIT_LEVEL, name):
             return (
                 f"cannot have directories for `{name}`: readers of such directories do not find its values",
                 "rename it: it may not begin with `_` or `.`, nor have `/`, `\\`, `=`, `%`, `?` in it",

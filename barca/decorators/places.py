@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pathlib import Path
 
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_SCHEME: Final = r"([A-Za-z][A-Za-z0-9+.-]+)://"
+"""Text: `import barca` waits for no regular expression to be compiled."""
 _LOCAL: Final = ("file", "local")
 _SAME: Final = {"s3a": "s3", "gcs": "gs", "abfss": "abfs", "az": "abfs"}
 """Schemes that lead to the same store."""
@@ -18,7 +19,7 @@ _SAME: Final = {"s3a": "s3", "gcs": "gs", "abfss": "abfs", "az": "abfs"}
 
 def uri_of(path: str) -> str | None:
     """Where a path leads in an object store, without a slash at its end; `None` on this machine."""
-    scheme = _SCHEME.match(path)
+    scheme = re.match(_SCHEME, path)
     if scheme is None or scheme[1].lower() in _LOCAL:
         return None
     return path.rstrip("/")
@@ -28,7 +29,7 @@ def local_path(path: str, root: Path) -> Path:
     """Where a path leads on this machine, seen from a directory."""
     from pathlib import Path  # which a file that imports barca may do without
 
-    return Path(os.path.normpath(root / Path(_SCHEME.sub("", path, count=1)).expanduser()))
+    return Path(os.path.normpath(root / Path(re.sub(_SCHEME, "", path, count=1)).expanduser()))
 
 
 def place_of(path: str, root: Path) -> str:
@@ -46,5 +47,5 @@ def is_nowhere(path: str) -> bool:
     if uri is not None:
         bucket, _, name = uri.partition("://")[2].partition("/")
         return not bucket or not (name or path.endswith("/"))
-    name = posixpath.basename(posixpath.normpath(_SCHEME.sub("", path, count=1)))
+    name = posixpath.basename(posixpath.normpath(re.sub(_SCHEME, "", path, count=1)))
     return name in {"", ".", "..", "~"}
