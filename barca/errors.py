@@ -77,6 +77,23 @@ class BarcaError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.message, self.fields())
 
+    def _render_traceback_(self) -> list[str]:
+        """What notebooks show for it: the user's frames only."""
+        from barca.tracebacks import notebook_lines
+
+        return notebook_lines(self, self._step, self.traceback)
+
+    def show_step(self) -> None:
+        """Have the traceback of the step shown wherever this error is, below its message."""
+        from barca.tracebacks import in_step
+
+        if self.traceback is not None:
+            self.add_note(in_step(self._step, self.traceback))
+
+    @property
+    def _step(self) -> str | None:
+        return f"{self.node}[{self.key}]" if self.node and self.key else self.node
+
     def __str__(self) -> str:
         where = ":".join(str(part) for part in (self.file, self.line) if part is not None)
         text = f"{where}: {self.message}" if where else self.message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import traceback
 from collections.abc import Iterator
 
 import pytest
@@ -91,3 +92,30 @@ def test_failed_is_a_value_and_an_exception():
     assert (repr(failed), str(failed)) == ("Failed('no prices')", "no prices")
     with pytest.raises(Failed, match="no prices"):
         raise failed
+
+
+def test_the_traceback_of_a_step_is_shown_with_the_error():
+    error = StepFailed("no", node="p.py:f", key="k=1", traceback="Traceback ...\nZeroDivisionError\n")
+    error.show_step()
+    shown = "".join(traceback.format_exception(error))
+    assert shown.endswith("StepFailed: no\n\nIn p.py:f[k=1]:\nTraceback ...\nZeroDivisionError\n")
+    whole = BarcaError("no")
+    whole.show_step()
+    assert not hasattr(whole, "__notes__")
+
+
+def test_notebooks_show_frames_of_the_user_and_what_it_was_raised_from():
+    def ask():
+        from barca.partitions import partitions
+
+        partitions([{}])
+
+    try:
+        ask()
+    except BarcaError as raised:
+        error = raised
+    error.__cause__ = OSError("disk")
+    shown = "\n".join(error._render_traceback_())
+    assert "in ask\n    partitions([{}])" in shown
+    assert "barca/partitions" not in shown.rpartition("\n\n")[0]
+    assert "\x1b[31mDefinitionError: " in shown and shown.endswith("caused by OSError: disk")

@@ -38,6 +38,7 @@ __all__ = ["discover", "evaluate_groups", "evaluate_partitions", "function_ref",
 def discover(root: Path, files: Sequence[Path | str] = ()) -> Graph:
     """The graph of a project's files.
 
+    In a notebook, and where Python is asked, what was defined there is part of it, unless files are named.
     Files are imported once in a process, and again when they, or what they import, changed. A file that
     cannot be imported is a load error that names its nodes, and so is a node that does not fit to the others,
     or whose sinks lead where those of others do; the rest of the project works.
@@ -56,7 +57,10 @@ def discover(root: Path, files: Sequence[Path | str] = ()) -> Graph:
     reader = _Reader(importer, named=bool(files))
     for file in find_files(root, files):
         reader.read(file)
-    return check_places(build_graph(reader.definitions(), reader.broken, root.as_posix()), root)
+    definitions = reader.definitions()
+    if not files and main_file() is None:
+        definitions += _cells(root, {node_id for node_id, _ in definitions})
+    return check_places(build_graph(definitions, reader.broken, root.as_posix()), root)
 
 
 def graph_of(targets: Sequence[Definition[..., Any]], root: Path) -> Graph:
@@ -78,6 +82,13 @@ def graph_of(targets: Sequence[Definition[..., Any]], root: Path) -> Graph:
     for broken in graph.load_errors:
         raise broken.raised(broken.nodes[0])
     return graph
+
+
+def _cells(root: Path, known: set[NodeId]) -> list[tuple[NodeId, Definition[..., Any]]]:
+    """What cells define and what that reads, with ids, without what the project's files hold as well."""
+    cone = _Cone(root)
+    typed = [each for _, each in held(sys.modules["__main__"]) if each.function.__module__ == "__main__"]
+    return [(found, cone.by_ids(each)) for found, each in cone.walk(typed) if found not in known]
 
 
 class _Reader:
@@ -179,6 +190,24 @@ class _Cone:
                 waiting += [ref for ref in map(self._resolved, sources(definition)) if ref is not None]
         return [(self._id(definition), self._rewired(definition)) for definition in found.values()]
 
+    def by_ids(self, definition: Definition[..., Any]) -> Definition[..., Any]:
+        """The definition, naming what it reads by ids, each the one of the newest."""
+
+        def named(ref: Definition[..., Any] | NodeId) -> NodeId:
+            return self._id(newest(ref)) if isinstance(ref, Definition) else ref
+
+        inputs = {
+            parameter: Collect(named(ref.source)) if isinstance(ref, Collect) else named(ref)
+            for parameter, ref in definition.inputs.items()
+        }
+        partitions = {
+            dimension: PartitionsFrom(named(declared.source))
+            if isinstance(declared, PartitionsFrom)
+            else declared
+            for dimension, declared in definition.partitions.items()
+        }
+        return replace(definition, inputs=inputs, partitions=partitions)
+
     def _id(self, definition: Definition[..., Any]) -> NodeId:
         return node_id(self._root, self._owners, definition)
 
@@ -186,21 +215,7 @@ class _Cone:
         """The definition, reading the newest of what it reads."""
         if all(newest(ref) is ref for ref in sources(definition) if isinstance(ref, Definition)):
             return definition
-
-        def renewed(ref: Definition[..., Any] | NodeId) -> Definition[..., Any] | NodeId:
-            return self._id(newest(ref)) if isinstance(ref, Definition) else ref
-
-        inputs = {
-            parameter: Collect(renewed(ref.source)) if isinstance(ref, Collect) else renewed(ref)
-            for parameter, ref in definition.inputs.items()
-        }
-        partitions = {
-            dimension: PartitionsFrom(renewed(declared.source))
-            if isinstance(declared, PartitionsFrom)
-            else declared
-            for dimension, declared in definition.partitions.items()
-        }
-        return replace(definition, inputs=inputs, partitions=partitions)
+        return self.by_ids(definition)
 
     def _resolved(self, ref: Definition[..., Any] | NodeId) -> Definition[..., Any] | None:
         if isinstance(ref, Definition):

@@ -49,15 +49,14 @@ def _module_of(definition: Definition[..., Any]) -> Iterator[tuple[str, ModuleTy
 
 
 def _pickled(definition: Definition[..., Any]) -> bytes | None:
-    import cloudpickle
+    from barca.discovery.cells import dumps
 
     # what it reads travels as data, not as code
     alone = replace(definition, inputs={}, partitions={}, batch=None)
     try:
-        pickled: bytes = cloudpickle.dumps(alone)
+        return dumps(alone)
     except Exception:  # whatever the reducers of user objects raise
         return None
-    return pickled
 
 
 def load_function(ref: FunctionRef) -> Definition[..., Any]:

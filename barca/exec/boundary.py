@@ -8,12 +8,12 @@ import signal
 import threading
 import traceback
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import polars as pl
 
 from barca.errors import BarcaError
+from barca.tracebacks import PACKAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from polars._typing import EngineType
 
     from barca._typing import Engine
-
-PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
-"""Prefix of the file names of our own frames."""
 
 LONGEST_MESSAGE: Final = 4_000
 """Characters of an error message that are kept."""

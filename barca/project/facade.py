@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from barca.config import find_root, read_config
 from barca.discovery import discover, graph_of
-from barca.errors import DefinitionError, InputError, LoadError
+from barca.errors import DefinitionError, InputError, LoadError, plural
 from barca.exec.memory import total_memory
 from barca.io.annotations import return_annotation
 from barca.io.fragments import scan_fragments
@@ -112,7 +112,7 @@ class Project(Reading):
         Args:
             targets: Names, ids or decorated functions; `None` is every asset and sensor.
             executor: Overrides the project's.
-            progress: Receives events, beside the project's listener.
+            progress: Receives events, beside the project's listener. By default notebooks show how far it is.
             **options: See `request.Options`.
 
         Raises:
@@ -159,6 +159,7 @@ class Project(Reading):
         """
         result = self.get(target, **options)
         if result.error is not None:
+            result.error.show_step()
             raise result.error
         node_id = result.targets[0]
         dimensions = self.graph.nodes[node_id].dimensions
@@ -228,6 +229,9 @@ class Project(Reading):
         """The targets and what they read, every node without targets, as plain `nodes` and `edges`."""
         named = find_targets(self.graph, ids_of(self.graph), as_list(targets))
         return outline(self.graph, named if targets else self.graph.nodes)
+
+    def __repr__(self) -> str:
+        return f"<Project {self.root.name}: {plural(len(self.graph.nodes), 'node')}>"
 
     def _repr_html_(self) -> str:
         from barca.render.html import project_html
@@ -347,6 +351,9 @@ class Project(Reading):
         progress: Listener | None,
         options: Options,
     ) -> Result:
+        from barca.render.notebook import notebook_progress
+
+        shown = notebook_progress() if progress is None else progress
         launcher = Launcher(
             opening=self._opening,
             graph=self.graph,
@@ -354,7 +361,7 @@ class Project(Reading):
             store_root=self._store_root,
             ledger=self._ledger,
             executor=executor or self._executor or self._default_executor,
-            listeners=[listener for listener in (self._listener, progress) if listener is not None],
+            listeners=[listener for listener in (self._listener, shown) if listener is not None],
         )
         report, world, request = launcher.launch(command, targets, options)
         return Result(report, names_of(request.targets), self._read_values, f"{STORE}/artifacts", world.whole)

@@ -61,6 +61,7 @@ class _Told:
 
 def _value(result: Result) -> Any:
     if result.error is not None:
+        result.error.show_step()
         raise result.error
     return result.value
 

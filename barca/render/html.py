@@ -112,6 +112,17 @@ def status_html(status: Mapping[str, Any], outline: Mapping[str, Any]) -> str:
     )
 
 
+def progress_html(rows: Sequence[tuple[str, int, int, str]], ended: str | None) -> str:
+    """How far the nodes of a run are (name, keys done, keys that run, pace), or how it ended."""
+    if ended is not None:
+        return f'<div class="barca">{_text(ended)}</div>'
+    cells = [
+        (_text(node), f'<progress value="{done}" max="{of}"></progress>', f"{done:,} of {of:,}", _text(told))
+        for node, done, of, told in rows
+    ]
+    return f'<div class="barca">{_table(("step", "", "keys", ""), cells)}</div>'
+
+
 def project_html(listed: Mapping[str, Any], outline: Mapping[str, Any]) -> str:
     """The nodes of a project, from the JSON form of `barca list` and that of the graph."""
     errors = [f"{error['file']}: {error['error']}" for error in listed["load_errors"]]
