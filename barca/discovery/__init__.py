@@ -78,10 +78,11 @@ def graph_of(targets: Sequence[Definition[..., Any]], root: Path) -> Graph:
     """
     root = root.resolve()
     refuse_nested()
-    graph = check_places(build_graph(_Cone(root).walk(targets), root=root.as_posix()), root)
+    cone = _Cone(root)
+    graph = check_places(build_graph(cone.walk(targets), root=root.as_posix()), root)
     for broken in graph.load_errors:
         raise broken.raised(broken.nodes[0])
-    return graph
+    return graph.giving(cone.dimensions_given())
 
 
 def _cells(root: Path, known: set[NodeId]) -> list[tuple[NodeId, Definition[..., Any]]]:
@@ -189,6 +190,17 @@ class _Cone:
                 found[id(definition)] = definition
                 waiting += [ref for ref in map(self._resolved, sources(definition)) if ref is not None]
         return [(self._id(definition), self._rewired(definition)) for definition in found.values()]
+
+    def dimensions_given(self) -> dict[NodeId, tuple[str, ...]]:
+        """For each source of keys the dimensions that take them from it, also where nobody asks for these."""
+        given: dict[NodeId, dict[str, None]] = {}
+        for definition in dict.fromkeys(map(newest, self._named.values())):
+            for dimension, declared in definition.partitions.items():
+                if isinstance(declared, PartitionsFrom):
+                    source = declared.source
+                    found = self._id(newest(source)) if isinstance(source, Definition) else source
+                    given.setdefault(found, {})[dimension] = None
+        return {source: tuple(names) for source, names in given.items()}
 
     def by_ids(self, definition: Definition[..., Any]) -> Definition[..., Any]:
         """The definition, naming what it reads by ids, each the one of the newest."""

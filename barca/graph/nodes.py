@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from barca.errors import DefinitionError, LoadError, SelectionError, did_you_mean
@@ -124,6 +124,16 @@ class Graph:
 
     nodes: Mapping[NodeId, Node]
     load_errors: tuple[BrokenFile, ...] = ()
+
+    def giving(self, dimensions: Mapping[NodeId, Sequence[str]]) -> Graph:
+        """The graph, its unpartitioned nodes also giving keys to dimensions of nodes outside of it."""
+        nodes = {
+            node_id: replace(node, gives=tuple(dict.fromkeys([*node.gives, *dimensions.get(node_id, ())])))
+            if not node.partitioned
+            else node
+            for node_id, node in self.nodes.items()
+        }
+        return replace(self, nodes=nodes)
 
     def upstream(self, targets: Iterable[NodeId]) -> tuple[NodeId, ...]:
         """The targets and everything they read, in topological order."""

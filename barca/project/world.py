@@ -20,7 +20,7 @@ from barca.plan.keys import explicit_keys
 from barca.plan.needs import packs_read
 from barca.plan.parts import rows_of
 from barca.project.statistics import measured_of
-from barca.schemas import KEY, MATERIALIZATIONS, NEEDED, PATH, RUN_HASH, STATE, dimension, empty
+from barca.schemas import FORMAT, KEY, MATERIALIZATIONS, NEEDED, PATH, RUN_HASH, STATE, dimension, empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -155,18 +155,24 @@ class World:
         return self.plan(again, previous)
 
     def _strays(self, plan: Plan) -> list[str]:
-        """Packs of tables whose keys are not those that their readers would now take from them.
+        """Packs whose keys are not those that their readers would now take from them.
 
-        A dimension may have got the name of another column since.
+        A dimension may have got the name of another column of a table since, or the node its first reader.
         """
         stored = {
             node_id: plan.nodes[node_id].decision.filter(pl.col(STATE) == "cached")
-            for node_id in plan.inputs.keyed
+            for node_id, node in self.graph.nodes.items()
+            if node.keyed and node_id in plan.nodes
         }
         return [
             row.item(0, PATH)
             for node_id, row in stored.items()
-            if row.height and not keyed_as(self.store, row.item(0, PATH), self.graph.nodes[node_id].gives)
+            if row.height
+            and (
+                row.item(0, FORMAT) != "keyed"
+                if node_id not in plan.inputs.keyed
+                else not keyed_as(self.store, row.item(0, PATH), self.graph.nodes[node_id].gives)
+            )
         ]
 
     def _lies_in(self, node_id: NodeId, plan: Plan, bad: Sequence[str]) -> bool:
@@ -177,9 +183,7 @@ class World:
         inputs = plan.inputs
         sources = sources_to_load(plan)
         if sources:
-            bad = set(
-                self.store.probe(sorted({path for row in sources.values() for path in row.get_column(PATH)}))
-            )
+            bad = self._unreadable(pl.concat(sources.values()))
             if bad - inputs.missing:
                 inputs = replace(inputs, missing=inputs.missing | bad)
             for node_id, row in sources.items():
@@ -198,6 +202,11 @@ class World:
             }
             return replace(inputs, labels={**inputs.labels, **labels})
         return None
+
+    def _unreadable(self, rows: pl.DataFrame) -> set[str]:
+        """Packs that hold no keys: those that are gone, and results from before the node gave others keys."""
+        plain = rows.filter(pl.col(FORMAT) != "keyed")
+        return {*self.store.probe(rows.get_column(PATH).unique().sort().to_list()), *plain.get_column(PATH)}
 
     def _load(self, source: NodeId, row: pl.DataFrame, plan: Plan, bad: Collection[str]) -> PlanInputs:
         """The inputs with what a keyed source returned, or as much of it as may have changed."""
