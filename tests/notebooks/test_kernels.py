@@ -74,10 +74,8 @@ def raised(cell):
     return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error.traceback))
 
 
-@pytest.fixture(scope="module")
-def sessions(tmp_path_factory):
+def run_sessions(folder):
     """Cells of three kernels in one directory: a notebook, another one, and the first again, with a change."""
-    folder = tmp_path_factory.mktemp("notebook")
     (folder / "barca.toml").write_text("")
 
     def run(cells):
@@ -97,22 +95,14 @@ def sessions(tmp_path_factory):
     }
 
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings(
-        "ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-    ),
-]
-
-
-def test_functions_of_cells_work_at_once_by_object_and_by_name(sessions):
+def check_functions_of_cells_work_at_once_by_object_and_by_name(sessions):
     cells, _ = sessions["first"]
     assert texts(cells[1])[0] == ["43"]
     assert texts(cells[6])[0] == ["43"], "SQL sees them"
     assert texts(cells[7])[0] == ["43"]
 
 
-def test_objects_show_themselves_with_their_graph(sessions):
+def check_objects_show_themselves_with_their_graph(sessions):
     cells, _ = sessions["first"]
     for cell in cells[2:5]:
         [html] = texts(cell)[1]
@@ -121,10 +111,13 @@ def test_objects_show_themselves_with_their_graph(sessions):
     assert "2 keys cached" in texts(cells[5])[1][0]
 
 
-@pytest.mark.parametrize("number", [len(FIRST) + 1, len(FIRST) + 2], ids=["inline", "processes"])
-def test_errors_of_steps_show_the_users_frames_only(sessions, number):
+def check_errors_of_steps_show_the_users_frames_only(sessions):
     cells, _ = sessions["first"]
-    shown = raised(cells[number])
+    for number in (len(FIRST) + 1, len(FIRST) + 2):  # inline, and in processes
+        check_error(raised(cells[number]), number)
+
+
+def check_error(shown, number):
     assert f"Cell In[{number + 1}], line 1" in shown
     assert "In notebook:broken:" in shown
     assert f"Cell In[{len(FIRST) + 1}], line 3, in broken\n    return helper(1)" in shown
@@ -133,7 +126,7 @@ def test_errors_of_steps_show_the_users_frames_only(sessions, number):
     assert "/" not in re.sub(r"return x / 0", "", shown), "no file, neither ours nor the kernel's"
 
 
-def test_other_errors_show_the_cell_and_what_to_do(sessions):
+def check_other_errors_show_the_cell_and_what_to_do(sessions):
     cells, _ = sessions["first"]
     unknown, wrong = (raised(cells[len(FIRST) + number]) for number in (3, 4))
     assert 'barca.get("totl")' in unknown and "total" in unknown.partition("hint:")[2]
@@ -141,7 +134,7 @@ def test_other_errors_show_the_cell_and_what_to_do(sessions):
     assert "barca/" not in unknown + wrong
 
 
-def test_progress_is_shown_of_long_runs_only_and_one_line_is_left(sessions):
+def check_progress_is_shown_of_long_runs_only_and_one_line_is_left(sessions):
     cells, _ = sessions["first"]
     quick, long = cells[-2:]
     assert len(quick.outputs) == 1, "the value of the cell"
@@ -149,13 +142,26 @@ def test_progress_is_shown_of_long_runs_only_and_one_line_is_left(sessions):
     assert re.fullmatch(r"success in [\d.]+ s: 28 ran, 2 cached", text) and text in html
 
 
-def test_a_cell_is_a_hit_again_after_a_restart_and_runs_when_its_text_changed(sessions):
+def check_a_cell_is_a_hit_again_after_a_restart_and_runs_when_its_text_changed(sessions):
     (_, first), (_, other), (cells, restarted) = (sessions[name] for name in ("first", "other", "restarted"))
     assert first == 1, "however often it was asked for"
     assert texts(cells[1])[0] == ["43"] and texts(cells[3])[0] == ["44"]
     assert restarted - other == 1, "the changed cell"
 
 
-def test_notebooks_with_functions_of_one_name_do_not_mix(sessions):
+def check_notebooks_with_functions_of_one_name_do_not_mix(sessions):
     assert texts(sessions["other"][0][1])[0] == ["3"]
     assert texts(sessions["restarted"][0][1])[0] == ["43"], "the other notebook left its results alone"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_notebooks(tmp_path):
+    sessions = run_sessions(tmp_path)  # once for all, since kernels take seconds to start
+    check_functions_of_cells_work_at_once_by_object_and_by_name(sessions)
+    check_objects_show_themselves_with_their_graph(sessions)
+    check_errors_of_steps_show_the_users_frames_only(sessions)
+    check_other_errors_show_the_cell_and_what_to_do(sessions)
+    check_progress_is_shown_of_long_runs_only_and_one_line_is_left(sessions)
+    check_a_cell_is_a_hit_again_after_a_restart_and_runs_when_its_text_changed(sessions)
+    check_notebooks_with_functions_of_one_name_do_not_mix(sessions)

@@ -39,7 +39,9 @@ def test_function_objects_of_a_source_and_then_of_its_reader(project, calls, dec
 
 
 def test_a_file_whose_reader_is_in_another_one(project):
-    project.write("source.py", "from barca import asset\n@asset\ndef listed() -> list:\n    return ['a', 'b']\n")
+    project.write(
+        "source.py", "from barca import asset\n@asset\ndef listed() -> list:\n    return ['a', 'b']\n"
+    )
     assert project.open("source.py").get("listed").value == ["a", "b"]
     project.write(
         "reader.py",
