@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime
     from pathlib import Path
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from barca.events import Event
     from barca.model import Work, WorkerDied, WorkResult
 
-TableName: TypeAlias = Literal["materializations", "runs", "calls", "definitions", "publications"]
+TableName: TypeAlias = Literal[
+    "materializations", "runs", "calls", "definitions", "publications", "holdings", "tags"
+]
 
 
 class LedgerReader(Protocol):
@@ -47,6 +50,10 @@ class LedgerReader(Protocol):
         Returns:
             Per node rows of `schemas.MATERIALIZATIONS`, sorted by age.
         """
+        ...
+
+    def results(self, node: str) -> pl.DataFrame:
+        """Every successful row of `schemas.MATERIALIZATIONS` of a node that is still there, sorted by age."""
         ...
 
     def latest(self, nodes: Iterable[str]) -> dict[str, pl.DataFrame]:
@@ -83,6 +90,17 @@ class Ledger(Protocol):
 
     def vacuum(self, before: datetime) -> None:
         """Delete files that the newest version does without, replaced or never committed before then."""
+        ...
+
+    def claim(self, wait_seconds: float) -> AbstractContextManager[None]:
+        """Keep others meanwhile from giving up results, and from pinning them.
+
+        Args:
+            wait_seconds: How long to wait for those who do.
+
+        Raises:
+            LedgerError: With the code `claimed`: they took longer.
+        """
         ...
 
     def revise(self, node: str, moved: pl.DataFrame, dropped: pl.DataFrame) -> bool:

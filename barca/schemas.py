@@ -51,6 +51,10 @@ SINK: Final = "sink"
 MACHINE: Final = "machine"
 WAS: Final = "was"
 WAS_OFFSET: Final = "was_offset"
+EVENT: Final = "event"
+RESULT_AT: Final = "result_at"
+TAG: Final = "tag"
+AT: Final = "at"
 
 
 def dimension(name: str) -> str:
@@ -258,12 +262,36 @@ PUBLICATIONS: Final = pl.Schema(
 `run_hash`: null while it is being written, so that a killed run does not leave a wrong record; empty once
 the key was deleted there. `machine`: name of the machine that wrote."""
 
+HOLDING_EVENTS: Final = ("returned", "left", "collected")
+
+HOLDINGS: Final = pl.Schema(
+    {
+        NODE: pl.String,
+        KEY: pl.String,
+        EVENT: pl.String,
+        RUN_HASH: pl.String,
+        RUN_ID: pl.String,
+        RESULT_AT: TIMESTAMP,
+        CREATED_AT: TIMESTAMP,
+    }
+)
+"""What of a key's past no result tells. `event`: `returned`, a run found that an earlier result, of
+`run_hash`, is up to date again; `left`, a run found that it is no key any more, `run_hash` is null;
+`collected`, `barca gc` gave up the result of `run_hash` that run `run_id` had made at `result_at`.
+`created_at`: when that was."""
+
+TAGS: Final = pl.Schema({TAG: pl.String, AT: TIMESTAMP, RUN_ID: pl.String, CREATED_AT: TIMESTAMP})
+"""Names for moments; the last row of a tag counts. `at`: the moment, null once the tag was deleted. `run_id`:
+the run after which it is, if it was named by one."""
+
 LEDGER_TABLES: Final = {
     "materializations": MATERIALIZATIONS,
     "runs": RUNS,
     "calls": CALL_RECORDS,
     "definitions": DEFINITIONS,
     "publications": PUBLICATIONS,
+    "holdings": HOLDINGS,
+    "tags": TAGS,
 }
 
 LOGS: Final = pl.Schema(

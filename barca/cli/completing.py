@@ -20,6 +20,9 @@ TOPICS: Final = Path(__file__).parent / "topics"
 _MOST: Final = 200
 """At most so many values of a dimension are offered."""
 
+_RECENT: Final = 20
+"""At most so many runs are offered."""
+
 _WORDS, _PLACE = "COMP_WORDS", "COMP_CWORD"
 
 
@@ -50,6 +53,11 @@ def partitions(_context: Any, incomplete: str) -> list[str]:
     if not equals:
         return _quietly(lambda: [f"{dimension}=" for dimension in _dimensions()])
     return _quietly(lambda: [f"{name}={found}" for found in _values(name, value)])
+
+
+def moments(_context: Any, _incomplete: str) -> list[str]:
+    """Tags, then the newest runs."""
+    return _quietly(_moments)
 
 
 def environments(_context: Any, _incomplete: str) -> list[str]:
@@ -107,12 +115,23 @@ def _files(incomplete: str) -> list[str]:
     ]
 
 
+def _moments() -> list[str]:
+    from barca.io.ledger.reader import DeltaReader
+    from barca.io.tags import read_tags
+    from barca.project.reading import STORE
+    from barca.schemas import RUN_ID, TAG
+
+    reader = DeltaReader(find_root(Path.cwd()) / STORE / "ledger")
+    runs = reader.scan("runs").select(RUN_ID).collect(engine="in-memory").get_column(RUN_ID)
+    return [*read_tags(reader).get_column(TAG), *runs.sort(descending=True).head(_RECENT)]
+
+
 def _key_parts() -> Any:
     """Distinct `dim=value` of the keys in the ledger, as a Series."""
     import polars as pl
 
     from barca.io.ledger.reader import DeltaReader
-    from barca.project.facade import STORE
+    from barca.project.reading import STORE
     from barca.schemas import KEY
 
     rows = DeltaReader(find_root(Path.cwd()) / STORE / "ledger").scan("materializations")

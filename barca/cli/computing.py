@@ -18,7 +18,7 @@ from barca.cli.arguments import (
     several_of,
     split_positionals,
 )
-from barca.cli.notes import note_failed, note_selection, note_skipped, note_unlisted
+from barca.cli.notes import note_failed, note_moment, note_selection, note_skipped, note_unlisted
 from barca.cli.output import (
     Mode,
     choose_mode,
@@ -29,7 +29,7 @@ from barca.cli.output import (
     terminal_width,
 )
 from barca.cli.paths import path_lines
-from barca.cli.session import listening, open_project, workers_starting
+from barca.cli.session import listening, open_project, stdout_kept, workers_starting
 from barca.errors import BarcaError, StepFailed, UsageError
 
 if TYPE_CHECKING:
@@ -38,12 +38,13 @@ if TYPE_CHECKING:
 
     from barca.exec.pool import Workers
     from barca.project import Project
+    from barca.project.lookback import Lookback
     from barca.project.results import Result
     from barca.render.progress import ProgressListener
 
 RESULT_FIELDS = (
     "status", "run_id", "elapsed_seconds", "phases", "steps_executed", "steps_cached", "steps_skipped",
-    "steps", "final_output", "targets", "warnings", "failed_node", "error", "partition_selection",
+    "steps", "final_output", "targets", "warnings", "failed_node", "error", "partition_selection", "as_of",
 )  # fmt: skip
 RUN_HINT = "write `barca run TASK [FILES...]`; `barca list` shows the tasks, `barca get` computes assets"
 PLAN_FIELDS = ("dry_run", "steps", "summary", "warnings", "partition_selection")
@@ -93,6 +94,7 @@ def get(
     output: opt.Output = None,
     fields: opt.Fields = None,
     executor: opt.ExecutorName = None,
+    as_of: opt.AsOf = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Compute again whenever a file of the project changes.")
     ] = False,
@@ -106,7 +108,7 @@ def get(
         ),
     ] = None,
 ) -> int:
-    """Compute what is stale of the targets and give their results."""
+    """Compute what is stale of the targets and give their results, or with --as-of, those that they had."""
     if every and not watch:
         raise UsageError("--every goes with --watch", remediation="write --watch --every 60")
     if watch and dry_run:
@@ -122,6 +124,8 @@ def get(
         executor=executor and one_of("--executor", executor, opt.EXECUTORS),
         env=env,
     )
+    if as_of is not None:
+        return _look_back(request, as_of, dry_run=dry_run, watch=watch)
     if watch:
         return _watch(request, seconds("--every", every) if every else None)
     return _dry_run(request) if dry_run else _compute("get", request)
@@ -269,10 +273,44 @@ def _failure(document: Mapping[str, Any]) -> BarcaError:
     return StepFailed(message, node=document.get("failed_node"))
 
 
+# --- looking back -----------------------------------------------------------------------------------
+
+
+def _look_back(request: Request, as_of: str, *, dry_run: bool, watch: bool) -> int:
+    """Show what targets held; nothing is run."""
+    computing = request.computing
+    told = {
+        "--batch": computing["batch"],
+        "--refresh": computing["refresh"],
+        "--refresh-all": computing["refresh_all"],
+        "--no-cascade": not computing["cascade"],
+        "--executor": request.executor,
+        "--dry-run": dry_run,
+        "--watch": watch,
+    }
+    if others := [option for option, value in told.items() if value]:
+        raise UsageError(
+            f"--as-of reads what was held and runs nothing: {others[0]} does not go with it",
+            code="as_of",
+            remediation=f"leave out {', '.join(others)}; --partition selects keys",
+        )
+    with stdout_kept():
+        project = open_project(request.files, env=request.env)
+        moment = project.moment(as_of)
+        found = project.look_back(request.targets, moment, partition=computing["partition"])
+    note_moment(moment)
+    document = found.to_dict()
+    _emit_result(request, document, found, project.root)
+    note_unlisted(document)
+    return 0
+
+
 # --- showing ----------------------------------------------------------------------------------------
 
 
-def _emit_result(request: Request, document: Mapping[str, Any], result: Result, root: Path) -> None:
+def _emit_result(
+    request: Request, document: Mapping[str, Any], result: Result | Lookback, root: Path
+) -> None:
     if request.output == "path":
         emit_lines(path_lines(document, root))
         return

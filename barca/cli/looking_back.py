@@ -9,6 +9,7 @@ import typer
 
 from barca.cli import options as opt
 from barca.cli.arguments import one_of, seconds, split_positionals, whole_number
+from barca.cli.notes import moment_of, note_moment
 from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view, terminal_width, write
 from barca.cli.session import open_project, stdout_kept
 from barca.errors import UsageError, did_you_mean
@@ -33,6 +34,7 @@ def history(
             "--target", metavar="T", help="Only runs of this target.", autocompletion=opt.completed("targets")
         ),
     ] = None,
+    as_of: opt.AsOf = None,
     as_json: opt.Json = False,
     pretty: opt.Pretty = False,
 ) -> None:
@@ -40,9 +42,9 @@ def history(
     from barca.render.text import safe
 
     mode = choose_mode(as_json=as_json, pretty=pretty)
-    if run_id and (status or target):
+    if run_id and (status or target or as_of):
         raise UsageError(
-            "--status and --target choose among runs; a run is named already",
+            "--status, --target and --as-of choose among runs; a run is named already",
             remediation="leave out the run id or the options",
         )
     narrowing: dict[str, Any] = {
@@ -52,7 +54,9 @@ def history(
     if limit or everything:
         narrowing["limit"] = None if everything else whole_number("--limit", limit or "")
     project = open_project()
+    moment = narrowing["as_of"] = moment_of(project, as_of)
     found = project.history(run_id, **narrowing)
+    note_moment(moment)
     if target and not found["runs"]:
         named = (run["target"] or "" for run in project.history(limit=None)["runs"])
         others = sorted({name for names in named for name in names.split(",") if name})

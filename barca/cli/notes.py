@@ -13,6 +13,24 @@ from barca.render.text import safe
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from barca.project import Project
+    from barca.project.moments import Moment
+
+
+def moment_of(project: Project, as_of: str | None) -> Moment | None:
+    """The moment of `--as-of`.
+
+    Raises:
+        UsageError: There is no such tag, run or time.
+    """
+    return None if as_of is None else project.moment(as_of)
+
+
+def note_moment(moment: Moment | None) -> None:
+    """Say on stderr which moment is shown."""
+    if moment is not None:
+        write(sys.stderr, f"note: as of {safe(moment)}\n")
+
 
 def note_unlisted(document: Mapping[str, Any]) -> None:
     """Say on stderr how many keys the result does not list."""

@@ -63,6 +63,16 @@ Partition = Annotated[
         autocompletion=completed("partitions"),
     ),
 ]
+AsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="RUN|TIME|TAG",
+        help='As it was then: after a run, at a time like 2026-11-30T14:00Z or "3 days ago", at a tag.',
+        show_default=False,
+        autocompletion=completed("moments"),
+    ),
+]
 Batch = Annotated[
     list[str] | None,
     typer.Option(

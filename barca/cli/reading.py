@@ -1,13 +1,14 @@
-"""`barca head`, `barca sql` and `barca export`: what current results hold, without running anything."""
+"""`barca head`, `barca sql` and `barca export`: what nodes hold, or held, without running anything."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from barca.cli import options as opt
 from barca.cli.arguments import files, one_of, one_target, parse_params, parse_partition, whole_number
+from barca.cli.notes import moment_of, note_moment
 from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view, terminal_width
 from barca.cli.session import open_project, stdout_kept
 from barca.cli.tables import FORMS, check_form, emit_table
@@ -37,17 +38,21 @@ def head(
         ),
     ] = None,
     partition: opt.Partition = None,
+    as_of: opt.AsOf = None,
     env: opt.Env = None,
     as_json: opt.Json = False,
     pretty: opt.Pretty = False,
 ) -> None:
-    """Show the first rows of what a node holds now; nothing is run."""
+    """Show the first rows of what a node holds now, or held; nothing is run."""
     mode = choose_mode(as_json=as_json, pretty=pretty)
     target, paths = one_target("head", words or ())
     number = whole_number("-n", rows) if rows else HEAD_ROWS
     selection = parse_partition(partition or ())
     with stdout_kept():
-        found = open_project(paths, env=env).head(target, number, partition=selection).to_dict()
+        project = open_project(paths, env=env)
+        moment = moment_of(project, as_of)
+        found = project.head(target, number, partition=selection, as_of=moment).to_dict()
+    note_moment(moment)
     if mode == "json":
         emit_json(found)
         return
@@ -86,11 +91,12 @@ def sql(
             autocompletion=opt.choices(*FORMS),
         ),
     ] = None,
+    as_of: opt.AsOf = None,
     env: opt.Env = None,
     as_json: opt.Json = False,
     pretty: opt.Pretty = False,
 ) -> None:
-    """Query what nodes hold now, each a view; nothing is run."""
+    """Query what nodes hold now, or held, each a view; nothing is run."""
     mode = choose_mode(as_json=as_json, pretty=pretty)
     query, *paths = words or ("",)
     if not query.strip():
@@ -103,8 +109,11 @@ def sql(
     with stdout_kept():
         from barca.project.queries import computed
 
-        lazy = open_project(files(paths), env=env).sql(query, params)
+        project = open_project(files(paths), env=env)
+        moment = moment_of(project, as_of)
+        lazy = project.sql(query, params, as_of=moment)
         frame = computed(lambda: lazy.collect(engine="in-memory"))
+    note_moment(moment)
     emit_table(frame, output, mode)
 
 
@@ -120,6 +129,7 @@ def export(
     ] = None,
     form: ExportFormat = None,
     partition: opt.Partition = None,
+    as_of: opt.AsOf = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a single file that is there.")
     ] = False,
@@ -127,7 +137,7 @@ def export(
     as_json: opt.Json = False,
     pretty: opt.Pretty = False,
 ) -> None:
-    """Write what a node holds now to files; nothing is run."""
+    """Write what a node holds now, or held, to files; nothing is run."""
     mode = choose_mode(as_json=as_json, pretty=pretty)
     named = words or ()
     if len(named) < 2:
@@ -137,13 +147,16 @@ def export(
             remediation="write `barca export TARGET DIR [FILES...]`; `barca list` shows the nodes",
         )
     target, paths = one_target("export", [named[0], *named[2:]])
-    options = {
+    options: dict[str, Any] = {
         "format": form and one_of("--format", form, EXPORT_FORMATS),
         "partition": parse_partition(partition or ()),
         "overwrite": overwrite,
     }
     with stdout_kept():
-        done = open_project(paths, env=env).export(target, named[1], **options)
+        project = open_project(paths, env=env)
+        moment = moment_of(project, as_of)
+        done = project.export(target, named[1], as_of=moment, **options)
+    note_moment(moment)
     if mode == "json":
         emit_json(done)
         return

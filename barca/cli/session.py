@@ -63,7 +63,7 @@ def start_early(words: list[str]) -> None:
     Args:
         words: What follows `barca`.
     """
-    told = any(word.startswith(("--executor", "--dry-run", "--help", "-h")) for word in words)
+    told = any(word.startswith(("--executor", "--dry-run", "--as-of", "--help", "-h")) for word in words)
     if words[:1] not in (["get"], ["run"]) or told or sys.stderr.isatty():
         return
     with suppress(BarcaError, OSError):  # whatever is wrong is told when the command is carried out

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from barca.project.lookback import Lookback
     from barca.project.results import Result
 
 
 def result_parts(
-    document: Mapping[str, Any], result: Result, title: str, valued: Mapping[str, Any] | None
+    document: Mapping[str, Any], result: Result | Lookback, title: str, valued: Mapping[str, Any] | None
 ) -> list[RenderableType]:
     """The steps of a run, then each target: a preview of its value, or the path of each key.
 

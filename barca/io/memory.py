@@ -6,6 +6,8 @@ They keep every promise that the ones on disk keep, the errors included, and cou
 from __future__ import annotations
 
 import tempfile
+import threading
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
@@ -15,6 +17,7 @@ import polars as pl
 
 from barca.errors import FragmentError
 from barca.io.appending import Batch, GroupedWriter
+from barca.io.locks import claimed
 from barca.io.packs import (
     CAST_OPTIONS,
     WRITE_OPTIONS,
@@ -29,7 +32,7 @@ from barca.io.storage import MODIFIED_AT, PACK_LISTING, check_path
 from barca.schemas import KEY, LEDGER_TABLES, NODE, PATH, SIZE_BYTES, empty
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from barca.ports import TableName
 
@@ -45,6 +48,7 @@ class MemoryLedger:
 
     def __init__(self) -> None:
         self.commits: list[tuple[TableName, pl.DataFrame]] = []
+        self._claim = threading.Lock()
 
     def reader(self) -> MemoryReader:
         """A reader of what has been committed so far."""
@@ -59,6 +63,20 @@ class MemoryLedger:
 
     def vacuum(self, before: datetime) -> None:
         """Nothing: there are no files."""
+
+    @contextmanager
+    def claim(self, wait_seconds: float) -> Iterator[None]:
+        """Keep others meanwhile from giving up results, and from pinning them; see `ports.Ledger`.
+
+        Raises:
+            LedgerError: They took longer.
+        """
+        if not self._claim.acquire(timeout=wait_seconds):
+            raise claimed(wait_seconds)
+        try:
+            yield
+        finally:
+            self._claim.release()
 
     def revise(self, node: str, moved: pl.DataFrame, dropped: pl.DataFrame) -> bool:
         """Give up results of a node and name the new places of others; see `ports.Ledger.revise`."""
@@ -87,9 +105,16 @@ class MemoryReader:
         Raises:
             UsageError: A node id that no ledger can hold.
         """
+        return newest(self.results(node))
+
+    def results(self, node: str) -> pl.DataFrame:
+        """Every successful row of `schemas.MATERIALIZATIONS` of a node that is still there, by age.
+
+        Raises:
+            UsageError: A node id that no ledger can hold.
+        """
         check_node(node)
-        rows = self._rows("materializations").filter(pl.col(NODE) == node)
-        return newest(rows.filter(successes()))
+        return self._rows("materializations").filter((pl.col(NODE) == node) & successes())
 
     def materialized_many(
         self, nodes: Iterable[str], keys: Mapping[str, pl.Series] | None = None

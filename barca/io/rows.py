@@ -31,6 +31,8 @@ TABLE_ORDER: Final[tuple[TableName, ...]] = (
     "materializations",
     "calls",
     "publications",
+    "holdings",
+    "tags",
     "runs",
 )
 """The order in which tables are committed together: a run's row comes when all it tells of is there."""

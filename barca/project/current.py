@@ -15,6 +15,7 @@ from barca.io.fragments import read_keyed, scan_fragments
 from barca.io.values import read_values
 from barca.partitions import parse_key
 from barca.plan.keys import empty_key, explicit_keys, keyed_keys, narrow
+from barca.project.request import only_target
 from barca.schemas import FRAGMENTS, KEY, ORDINAL, PATH, ROWS, RUN_HASH, STATE, dimension, dimensions
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from barca.graph import Graph, Node
     from barca.plan.inputs import NodePlan
     from barca.ports import LedgerReader, PackStore
+    from barca.project.request import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,14 @@ class Current:
     reader: LedgerReader
     store: PackStore
     planned: Callable[[NodeId], NodePlan | None]
+
+    def find(self, target: Target, verb: str) -> Node:
+        """The only target of a verb.
+
+        Raises:
+            UsageError: There is no such node, it does not load, or several targets are named.
+        """
+        return self.graph.nodes[only_target(self.graph, target, verb)]
 
     def node(self, name: str) -> Node:
         """The node of a name or id.
@@ -70,7 +80,7 @@ class Current:
         stored = self._stored(node, decided)
         keys = self._keys(node) if decided is None else decided
         if keys is None:
-            keys = _keys_of(node, stored)
+            keys = keys_of(node.dimensions, stored)
         keys = keys.select(KEY, *dimensions(node.dimensions), ORDINAL)
         found = keys.join(stored, on=KEY, how="inner", maintain_order="left")
         if found.is_empty():
@@ -80,7 +90,7 @@ class Current:
                 node=node.id,
                 remediation=f"run `barca {'run' if node.kind == 'task' else 'get'} {short_name(node.id)}`",
             )
-        return _selected(node, found, selection or {})
+        return selected(node, found, selection or {})
 
     def served(self, node: Node, key: str) -> str | None:
         """The run hash of the result that a run would serve for a key, `None` where it would compute one."""
@@ -165,18 +175,20 @@ class Current:
         return {name: declared[node.id, name] for name in node.dimensions}
 
 
-def _keys_of(node: Node, stored: pl.DataFrame) -> pl.DataFrame:
-    """The keys of results as `schemas.KEYS` with `dim:` columns."""
+def keys_of(names: Sequence[str], stored: pl.DataFrame) -> pl.DataFrame:
+    """The keys of results that have these dimensions, as `schemas.KEYS` with `dim:` columns."""
     values = [parse_key(key) for key in stored.get_column(KEY)]
-    columns = [
-        pl.Series(dimension(name), [value.get(name) for value in values], pl.String)
-        for name in node.dimensions
-    ]
+    columns = [pl.Series(dimension(name), [value.get(name) for value in values], pl.String) for name in names]
     keys = stored.select(KEY).with_columns(columns).drop_nulls()  # those of other dimensions are former ones
-    return keys.sort(KEY).with_row_index(ORDINAL).select(KEY, *dimensions(node.dimensions), ORDINAL)
+    return keys.sort(KEY).with_row_index(ORDINAL).select(KEY, *dimensions(names), ORDINAL)
 
 
-def _selected(node: Node, found: pl.DataFrame, selection: Mapping[str, Sequence[str]]) -> pl.DataFrame:
+def selected(node: Node, found: pl.DataFrame, selection: Mapping[str, Sequence[str]]) -> pl.DataFrame:
+    """Results of the selected keys, `dim:` columns among their columns.
+
+    Raises:
+        SelectionError: A dimension that the node does not have, or a value that no key with a result has.
+    """
     for name, values in selection.items():
         if name not in node.dimensions:
             raise SelectionError(

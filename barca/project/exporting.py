@@ -26,7 +26,6 @@ from barca.schemas import ROWS
 if TYPE_CHECKING:
     import polars as pl
 
-    from barca._typing import NodeId
     from barca.graph import Node
     from barca.project.current import Current
     from barca.project.request import Selection
@@ -37,7 +36,7 @@ FORMATS: Final = ("parquet", "csv", "ndjson", "ipc")
 
 def export(
     current: Current,
-    node_id: NodeId,
+    node: Node,
     place: Path,
     *,
     format: str | None = None,  # noqa: A002  # as the option is called
@@ -48,7 +47,7 @@ def export(
 
     Args:
         current: What nodes hold.
-        node_id: The node.
+        node: The node.
         place: A file when it has the extension of a format, else a directory: `shop=r1/part-0.parquet` and so
             on for the keys of a partitioned node, `part-0.parquet` for the only key of another. A directory
             that an earlier export of the node has written is replaced.
@@ -67,7 +66,6 @@ def export(
         raise UsageError(
             f"format `{format}` is unknown", code="export_format", remediation=did_you_mean(format, FORMATS)
         )
-    node = current.graph.nodes[node_id]
     held = current.held(node, selection_of(partition))
     by_name = EXTENSIONS.get(place.suffix.lower())
     place = Path(os.path.realpath(place))
@@ -80,7 +78,7 @@ def export(
         chosen = _of_file(place, by_name, format)
         files = _file(current, node, held, place, chosen, overwrite=overwrite)
     return {
-        "target": node_id,
+        "target": node.id,
         "path": str(place),
         "format": chosen,
         "keys": held.height,

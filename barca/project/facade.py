@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from barca.config import find_root, read_config
 from barca.discovery import discover, graph_of
@@ -14,7 +14,6 @@ from barca.io.annotations import return_annotation
 from barca.io.fragments import scan_fragments
 from barca.io.ledger import DeltaLedger
 from barca.io.notes import Notes
-from barca.io.runs import read_markers
 from barca.io.storage import FilePackStore
 from barca.io.values import read_values
 from barca.project.current import Current
@@ -22,9 +21,8 @@ from barca.project.forecast import Forecast
 from barca.project.launching import Launcher
 from barca.project.listing import listing, outline
 from barca.project.opening import Opening, ids_of
-from barca.project.past import history, printed, run_details, runs_table, step_of
-from barca.project.reading import Reading
-from barca.project.request import as_list, find_targets, only_one, only_target, selection_of
+from barca.project.reading import STORE, Reading
+from barca.project.request import as_list, find_targets, only_one, only_target, require_only_partition
 from barca.project.results import Result, names_of
 from barca.project.selection import check_selection, selected_nothing
 from barca.project.state import Status, unresolved
@@ -40,13 +38,12 @@ if TYPE_CHECKING:
     from barca.graph import Graph
     from barca.model import Definition
     from barca.plan.inputs import NodePlan, Plan
-    from barca.ports import Executor, LedgerReader, Listener
-    from barca.project.comparison import Comparison
+    from barca.ports import Executor, Ledger, Listener
     from barca.project.explanation import Explanation
+    from barca.project.lookback import Lookback
+    from barca.project.moments import When
     from barca.project.request import Options, Selection, Target, Targets
     from barca.project.world import Request, World
-
-STORE = ".barca"
 
 
 class Project(Reading):
@@ -99,18 +96,35 @@ class Project(Reading):
 
     # --- computing ----------------------------------------------------------------------------------
 
+    @overload
     def get(
         self,
         targets: Targets = None,
         *,
+        as_of: None = None,
         executor: str | Workers | Executor | None = None,
         progress: Listener | None = None,
         **options: Unpack[Options],
-    ) -> Result:
-        """Compute what is stale of the targets and what they read.
+    ) -> Result: ...
+
+    @overload
+    def get(self, targets: Targets, *, as_of: When, partition: Selection = None) -> Lookback: ...
+
+    def get(
+        self,
+        targets: Targets = None,
+        *,
+        as_of: When | None = None,
+        executor: str | Workers | Executor | None = None,
+        progress: Listener | None = None,
+        **options: Unpack[Options],
+    ) -> Result | Lookback:
+        """Compute what is stale of the targets and what they read, or look back at what they held.
 
         Args:
             targets: Names, ids or decorated functions; `None` is every asset and sensor.
+            as_of: Read what targets held at this moment, see `look_back`, and run nothing; of the options it
+                goes with `partition` only.
             executor: Overrides the project's.
             progress: Receives events, beside the project's listener. By default notebooks show how far it is.
             **options: See `request.Options`.
@@ -119,6 +133,9 @@ class Project(Reading):
             UsageError: Something asked for does not exist; nothing was run.
             Cancelled: Interrupted; what had finished is kept.
         """
+        if as_of is not None:
+            require_only_partition({**options, "executor": executor})
+            return self.look_back(targets, as_of, partition=options.get("partition"))
         return self._run("get", targets, executor, progress, options)
 
     def run(
@@ -149,7 +166,7 @@ class Project(Reading):
 
         Args:
             target: A name, id or decorated function of a node that returns tables.
-            **options: As for `get`.
+            **options: As for `get`; with `as_of`, what it held then is read, and nothing run.
 
         Returns:
             The dimensions as String columns first, then the columns of the results.
@@ -157,6 +174,10 @@ class Project(Reading):
         Raises:
             BarcaError: A step failed, or the results are not tables.
         """
+        if options.get("as_of") is not None:
+            only_one(as_list(target), "scan")
+            lookback: Lookback = self.get(target, **options)
+            return lookback.scan()
         result = self.get(target, **options)
         if result.error is not None:
             result.error.show_step()
@@ -185,22 +206,6 @@ class Project(Reading):
         (node_id,) = only_one(forecast.plan.targets, "explain")
         return Explanation(node_id, forecast, Blockage(forecast.plan, unresolved(self._reader())))
 
-    def diff(self, target: Target, *, partition: Selection = None, on: Sequence[str] = ()) -> Comparison:
-        """A key's current result against the one before it: rows added, removed and changed.
-
-        Args:
-            target: A name, id or decorated function.
-            partition: Selects one key of a partitioned node.
-            on: Columns that tell rows apart; without any they are looked for.
-
-        Raises:
-            UsageError: Not one key is selected, or it has no result before the current one.
-        """
-        from barca.project.comparison import compare_results
-
-        node = self.graph.nodes[only_target(self.graph, target, "diff")]
-        return compare_results(node, self._current(), selection_of(partition), on)
-
     def diagnose(self) -> dict[str, Any]:
         """Whether files load, and the ledger and what it names can be read, as plain values."""
         from barca.project.diagnosis import diagnosis
@@ -218,8 +223,7 @@ class Project(Reading):
         """
         from barca.project.tidying import collect_garbage
 
-        markers = self._store_root / "runs"
-        return collect_garbage(self._ledger, self._store, markers, max_size, dry_run=dry_run)
+        return collect_garbage(self._ledger, self._store, self._markers(), max_size, dry_run=dry_run)
 
     def list_nodes(self) -> dict[str, Any]:
         """Every node and every load error, as JSON-writable values."""
@@ -238,25 +242,6 @@ class Project(Reading):
 
         return project_html(self.list_nodes(), self.outline())
 
-    def history(
-        self,
-        run_id: str | None = None,
-        *,
-        limit: int | None = 20,
-        status: str | None = None,
-        target: str | None = None,
-    ) -> dict[str, Any]:
-        """Newest runs, or one run with its steps and calls, as JSON-writable values.
-
-        Raises:
-            SelectionError: No run has the id.
-        """
-        reader = self._reader()
-        runs = runs_table(reader, read_markers(self._store_root / "runs"))
-        if run_id is not None:
-            return run_details(reader, runs, run_id)
-        return history(runs, limit=limit, status=status, target=target)
-
     def stats(self, target: Target, **limits: Any) -> dict[str, Any]:
         """What the calls of a node took, by size, and the `batch=` that this suggests, as plain values.
 
@@ -272,26 +257,6 @@ class Project(Reading):
         node = self.graph.nodes[only_target(self.graph, target, "stats")]
         return node_stats(self._reader(), node, limits, self._opening.memory_limit)
 
-    def logs(
-        self, run_id: str | None = None, *, step: str | None = None, stream: str | None = None
-    ) -> list[dict[str, Any]]:
-        """Lines that the steps of a run printed, oldest first.
-
-        Without an id it is the newest run; where `step` is named, the newest that ran it.
-
-        Args:
-            run_id: The run, or the beginning of its id.
-            step: `NODE` or `NODE[KEY]`; a batched call's lines are found from any of its keys.
-            stream: `stdout` or `stderr`.
-
-        Raises:
-            SelectionError: No such run or node.
-        """
-        reader = self._reader()
-        runs = runs_table(reader, read_markers(self._store_root / "runs"))
-        chosen = step_of(self.graph, step)
-        return printed(self._store_root / "logs", reader, runs, run_id, chosen, stream)
-
     # --- inside -------------------------------------------------------------------------------------
 
     @cached_property
@@ -302,6 +267,15 @@ class Project(Reading):
     def _ledger(self) -> DeltaLedger:
         return DeltaLedger(self._store_root / "ledger")
 
+    def _graph(self) -> Graph:
+        return self.graph
+
+    def _markers(self) -> Path:
+        return self._store_root / "runs"
+
+    def _open_ledger(self) -> Ledger:
+        return self._ledger
+
     def _current(self) -> Current:
         return Current(self.graph, self._reader(), self._store, self._planned)
 
@@ -311,9 +285,6 @@ class Project(Reading):
         except (DefinitionError, LoadError):
             return None
         return world.whole(plan).nodes[node_id]
-
-    def _reader(self) -> LedgerReader:
-        return self._ledger.reader()
 
     @cached_property
     def _opening(self) -> Opening:

@@ -31,6 +31,7 @@ from barca.schemas import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
 
     from barca._typing import NodeId
@@ -60,7 +61,12 @@ def runs_table(reader: LedgerReader, markers: pl.DataFrame) -> pl.DataFrame:
 
 
 def history(
-    runs: pl.DataFrame, *, limit: int | None, status: str | None, target: str | None
+    runs: pl.DataFrame,
+    *,
+    limit: int | None,
+    status: str | None,
+    target: str | None,
+    until: datetime | None = None,
 ) -> dict[str, Any]:
     """Newest runs, as JSON-writable values.
 
@@ -69,8 +75,9 @@ def history(
         limit: At most so many; `None` is all.
         status: Only runs with this status.
         target: Only runs of this target.
+        until: Only runs that had begun by then.
     """
-    chosen = runs
+    chosen = runs if until is None else runs.filter(pl.col("started_at") <= until)
     if status is not None:
         chosen = chosen.filter(pl.col(STATUS) == status)
     if target is not None:
@@ -99,6 +106,12 @@ def find_run(runs: pl.DataFrame, run_id: str | None) -> str:
     matches = [other for other in known if run_id is not None and other.startswith(run_id)]
     if len(matches) == 1 or (run_id in matches):
         return run_id if run_id in matches else matches[0]  # type: ignore[return-value]
+    if matches:
+        raise SelectionError(
+            f"`{run_id}` is the beginning of {len(matches)} runs",
+            code="unknown_run",
+            remediation=f"write more of it: {did_you_mean('', matches, limit=5)}",
+        )
     raise SelectionError(
         f"there is no run `{run_id}`" if run_id else "nothing has run yet",
         code="unknown_run",

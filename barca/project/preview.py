@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from barca.graph import Node
     from barca.project.current import Current
 
 
@@ -47,14 +48,13 @@ class Preview:
         return self.frame._repr_html_() if self.frame is not None else values_html(self.values or {})
 
 
-def preview(current: Current, name: str, rows: int, selection: Mapping[str, Sequence[str]]) -> Preview:
+def preview(current: Current, node: Node, rows: int, selection: Mapping[str, Sequence[str]]) -> Preview:
     """The first rows of the current results of a node, or its first values.
 
     Raises:
-        UsageError: The node, or a result of the selected keys, does not exist.
+        UsageError: There is no result, or none of a selected key.
         FragmentError: A file of the store is missing or damaged.
     """
-    node = current.node(name)
     held = current.held(node, selection)
     try:
         frame = current.first_rows(node, held, rows)

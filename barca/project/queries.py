@@ -127,7 +127,7 @@ def _node_of(current: Current, name: str) -> Node:
     except SelectionError as error:
         near = [node_id for node_id in current.graph.nodes if short_name(node_id).lower() == name.lower()]
         if error.code == "unknown_target" and len(near) == 1:
-            return current.graph.nodes[near[0]]
+            return current.node(near[0])
         hint = error.remediation or ""
         if error.code == "unknown_target":
             hint = did_you_mean(name, view_names(current.graph), limit=30)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
 
 from barca.discovery.nodes import newest
 from barca.errors import SelectionError, UsageError, did_you_mean
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from barca.graph import Graph
     from barca.plan.inputs import BatchOverride
 
+_One = TypeVar("_One")
 Target: TypeAlias = "str | Definition[..., Any]"
 Targets: TypeAlias = "Target | Sequence[Target] | None"
 Selection: TypeAlias = "Mapping[str, Any] | None"
@@ -67,7 +68,7 @@ def only_target(graph: Graph, target: Target, verb: str) -> NodeId:
     return only_one(find_targets(graph, ids, as_list(target)), verb)[0]
 
 
-def only_one(targets: Sequence[NodeId], verb: str) -> tuple[NodeId]:
+def only_one(targets: Sequence[_One], verb: str) -> tuple[_One]:
     """The only target of a verb.
 
     Raises:
@@ -199,6 +200,21 @@ class Options(TypedDict, total=False):
     refresh: Targets
     refresh_all: bool
     cascade: bool
+
+
+def require_only_partition(options: Mapping[str, Any]) -> None:
+    """Make sure that nothing is asked of a look back that only a run can do.
+
+    Raises:
+        UsageError: There is more than `partition`.
+    """
+    others = sorted(name for name, value in options.items() if name != "partition" and value is not None)
+    if others:
+        raise UsageError(
+            f"as_of= reads what was held and runs nothing: {others[0]}= does not go with it",
+            code="as_of",
+            remediation=f"leave out {', '.join(f'{name}=' for name in others)}; partition= selects keys",
+        )
 
 
 def make_request(

@@ -12,19 +12,16 @@ from barca.graph import short_name
 from barca.partitions import display_keys, display_text, step_text
 from barca.plan.explain import LISTED_KEYS, call_count, changes, summarise, whys
 from barca.plan.sizing import next_size
+from barca.project.outputs import displayed, plain, pointers
 from barca.project.phases import phase_count, selection_report
 from barca.schemas import (
     CHANGED,
-    DIGEST,
     FIRST_KEYS,
     FORMAT,
     FRAGMENTS,
     KEY,
     NEEDED,
     PATH,
-    ROW_OFFSET,
-    ROWS,
-    SIZE_BYTES,
     STATE,
 )
 
@@ -106,7 +103,7 @@ class Result:
         values = self._read(node_id, self.held(node_id))
         if not plan.node.partitioned:
             return values.get("")
-        return {display_text(key): value for key, value in values.items()}
+        return displayed(values)
 
     def _every_key(self, node_id: NodeId) -> str:
         """How to have the values of every key of a target, whatever their number."""
@@ -205,7 +202,7 @@ class Result:
         if not node_report.plan.node.partitioned:
             return self._shown(node_id, self.held(node_id), output).get("")
         if total <= LISTED_KEYS or self._is_selected(node_id):
-            return _displayed(self._shown(node_id, self.held(node_id), output))
+            return displayed(self._shown(node_id, self.held(node_id), output))
         computed = node_report.plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
         fresh = node_report.fragments.join(computed.select(KEY), on=KEY, how="semi", maintain_order="left")
         shown = _held(node_report.plan.decision, fresh.bottom_k(LISTED_KEYS, by=KEY))
@@ -214,7 +211,7 @@ class Result:
                 "keys": total,
                 "computed": fresh.height,
                 "cached": total - fresh.height,
-                "outputs": _displayed(self._shown(node_id, shown, output)),
+                "outputs": displayed(self._shown(node_id, shown, output)),
                 "truncated": fresh.height > LISTED_KEYS,
                 "hint": f"{total} keys, more than {LISTED_KEYS}: outputs lists only keys this run "
                 "computed; select others with --partition, or read all of them with barca.scan",
@@ -223,16 +220,8 @@ class Result:
 
     def _shown(self, node_id: NodeId, held: pl.DataFrame, output: str) -> dict[str, Any]:
         if output == "value":
-            return {key: _plain(value) for key, value in self._read(node_id, held).items()}
-        return {
-            row[KEY]: {
-                "_barca_artifact": {
-                    "path": f"{self._root}/{row[PATH]}",
-                    **{name: row[name] for name in (FORMAT, ROW_OFFSET, ROWS, SIZE_BYTES, DIGEST)},
-                }
-            }
-            for row in held.iter_rows(named=True)
-        }
+            return plain(self._read(node_id, held))
+        return pointers(held, self._root)
 
 
 def names_of(targets: Sequence[NodeId]) -> dict[NodeId, str]:
@@ -247,17 +236,6 @@ def names_of(targets: Sequence[NodeId]) -> dict[NodeId, str]:
 def _held(decision: pl.DataFrame, fragments: pl.DataFrame) -> pl.DataFrame:
     keys = decision.select(KEY, *(name for name in decision.columns if name.startswith("dim:")))
     return keys.join(fragments, on=KEY, how="inner", maintain_order="left").sort(KEY)
-
-
-def _displayed(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {display_text(key): value for key, value in values.items()}
-
-
-def _plain(value: Any) -> Any:
-    """A value for JSON: tables as lists of row objects."""
-    if isinstance(value, pl.LazyFrame):
-        value = value.collect(engine="in-memory")
-    return value.to_dicts() if isinstance(value, pl.DataFrame) else value
 
 
 def _error(report: RunReport) -> BarcaError | None:

@@ -15,6 +15,7 @@ from barca.errors import Cancelled, LedgerError, StoreError, UsageError, did_you
 from barca.exec.run_ports import NoSinks, RunPorts
 from barca.exec.runner import Runner
 from barca.partitions import step_text
+from barca.project.holdings import holdings
 from barca.project.selection import check_selection, selected_nothing
 from barca.project.tidying import tidy
 from barca.project.works import WorkMaker
@@ -147,7 +148,10 @@ def _record(running: Running, world: World, plan: Plan, executor: Executor, cloc
         raise
     finally:
         elapsed = clock.monotonic() - started
-        row = ended.row(report, elapsed, clock.now())
+        now = clock.now()
+        row = ended.row(report, elapsed, now)
+        if report is not None and (moves := holdings(report.plan, world.reader, run_id, now)).height:
+            writer.append("holdings", moves)
         writer.append("runs", row)
         writer.flush()
         if report is not None and world.narrowing is not None and not report.plan.inputs.selection:

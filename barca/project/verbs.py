@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from barca.events import Event
     from barca.ports import Executor, Listener
     from barca.project.forecast import Forecast
+    from barca.project.lookback import Lookback
+    from barca.project.moments import When
     from barca.project.request import Target, Targets
     from barca.project.results import Result
     from barca.project.state import Status
@@ -59,7 +61,7 @@ class _Told:
             warnings.warn(message, UserWarning, stacklevel=4)  # here, a verb, barca's own name for it
 
 
-def _value(result: Result) -> Any:
+def _value(result: Result | Lookback) -> Any:
     if result.error is not None:
         result.error.show_step()
         raise result.error
@@ -75,7 +77,10 @@ def get(
 ) -> Any:
     """See `barca.get`."""
     with _Told() as told:
-        return _value(_project(target, files, executor, env, told).get(target, **options))
+        project = _project(target, files, executor, env, told)
+        if "as_of" in options and executor is not None:
+            options["executor"] = executor  # which does not go with it
+        return _value(project.get(target, **options))
 
 
 def run(
@@ -131,6 +136,7 @@ def sql(
     *files: str | Path,
     params: Mapping[str, Any] | None = None,
     env: str | Mapping[str, str] | None = None,
+    as_of: When | None = None,
 ) -> pl.LazyFrame:
     """See `barca.sql`: the columns are the query's."""
-    return Project(files=files, env=env).sql(query, params)
+    return Project(files=files, env=env).sql(query, params, as_of=as_of)

@@ -20,7 +20,7 @@ from barca.render.explain import (
     step_why,
 )
 from barca.render.grid import LABELS
-from barca.render.text import duration, safe, safe_lines, timestamp
+from barca.render.text import as_of_text, duration, safe, safe_lines, timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -82,6 +82,15 @@ def result_html(result: Mapping[str, Any]) -> str:
         _outputs(result),
         _warnings(result.get("warnings") or ()),
     )
+
+
+def lookback_html(lookback: Mapping[str, Any]) -> str:
+    """What targets held at a moment, from its JSON form with pointers."""
+    rows = [
+        (_text(step["id"]), _text(plural((step.get("partitions") or {}).get("total", 1), "key")))
+        for step in lookback["steps"]
+    ]
+    return _block(as_of_text(lookback["as_of"]), _table(("node", "held"), rows), _outputs(lookback))
 
 
 def status_html(status: Mapping[str, Any], outline: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from barca.errors import plural
 from barca.render.explain import merge_blocked, ran_why, status_why, step_why
 from barca.render.grid import count, grid, lines, state, text
-from barca.render.text import duration, listing, size, timestamp
+from barca.render.text import as_of_text, duration, listing, size, timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -103,7 +103,7 @@ def result_view(result: Mapping[str, Any], title: str, width: int) -> list[Rende
     return [
         grid(headings, rows, width, right=counts, wrap=("why",), spare=("time", "calls", "cached", "run")),
         *selection_view(result.get("partition_selection")),
-        run_line(result, title),
+        lookback_line(result, title) if "as_of" in result else run_line(result, title),
     ]
 
 
@@ -113,6 +113,13 @@ def result_why(step: Mapping[str, Any], partitions: Mapping[str, Any]) -> str:
         keys = listing(partitions.get("failed_keys") or (), total=failed)
         return f"{failed:,} of {plural(partitions['will_run'], 'key')} failed: {keys}"
     return ran_why(step)
+
+
+def lookback_line(result: Mapping[str, Any], title: str) -> RenderableType:
+    """`scored as of 2026-11-30 04:12:00 UTC (tag audit): 20,000 keys, nothing ran`."""
+    return text(
+        f"{title} {as_of_text(result['as_of'])}: {plural(result['steps_cached'], 'key')}, nothing ran"
+    )
 
 
 def run_line(result: Mapping[str, Any], title: str) -> RenderableType:

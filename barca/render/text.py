@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _HARMFUL = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # control characters, which move cursors and recolour terminals
@@ -70,6 +70,13 @@ def timestamp(value: Any) -> str:
         return ""
     text = value if isinstance(value, str) else value.isoformat()
     return safe(text.replace("T", " ").split(".")[0].removesuffix("Z").split("+")[0])
+
+
+def as_of_text(moment: Mapping[str, Any]) -> str:
+    """`as of 2026-11-30 04:12:00 UTC (tag audit, after run 19ac0f3)`, from the JSON form of a moment."""
+    named = [f"tag {safe(moment['tag'])}"] if moment["tag"] else []
+    named += [f"after run {safe(moment['run_id'])}"] if moment["run_id"] else []
+    return f"as of {timestamp(moment['at'])} UTC" + (f" ({', '.join(named)})" if named else "")
 
 
 def words(reason: str | None) -> str:

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
 from barca.errors import FragmentError
-from barca.io.garbage.choice import RESULTS, STANDING, STANDINGS, given_up, standing, to_repack
+from barca.io.garbage.choice import GOING, RESULTS, STANDING, TAGGED, given_up, standing, to_repack
 from barca.io.garbage.repack import repack
+from barca.io.held import COLLECTED
 from barca.io.rows import successes
 from barca.io.storage import MODIFIED_AT, node_directory
-from barca.schemas import FRAGMENTS, KEY, MOVED, NODE, PATH, RUN_HASH, RUN_ID, SIZE_BYTES, WAS, empty
+from barca.io.tags import read_tags
+from barca.schemas import (
+    AT,
+    CREATED_AT,
+    EVENT,
+    FRAGMENTS,
+    KEY,
+    MOVED,
+    NODE,
+    PATH,
+    RESULT_AT,
+    ROW_OFFSET,
+    RUN_HASH,
+    RUN_ID,
+    SIZE_BYTES,
+    TIMESTAMP,
+    WAS,
+    empty,
+)
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Callable, Collection
 
     from barca._typing import NodeId
@@ -58,6 +77,7 @@ def collect(
     limit_bytes: int | None = None,
     nodes: Collection[NodeId] | None = None,
     budget_seconds: float = float("inf"),
+    wait_seconds: float = 60.0,
 ) -> Collected:
     """Give up results, pack anew what is left of their packs, delete packs that nothing names.
 
@@ -72,29 +92,47 @@ def collect(
         limit_bytes: Bytes that results may take; `None` is no limit.
         nodes: Nodes to look at; `None` is all.
         budget_seconds: No further node is begun after so long.
+        wait_seconds: How long to wait for another process that does the same, or makes a tag.
 
     Raises:
-        LedgerError: The ledger is damaged, or cannot be written to.
+        LedgerError: The ledger is damaged, claimed by another process, or cannot be written to.
         StoreError: The file system refused.
     """
+    with ledger.claim(wait_seconds):
+        given, repacked = _give_up(ledger, store, run_id, limit_bytes, nodes, budget_seconds)
+    return _delete(ledger, store, nodes, before, given, repacked)
+
+
+def _give_up(
+    ledger: Ledger,
+    store: PackStore,
+    run_id: str,
+    limit_bytes: int | None,
+    nodes: Collection[NodeId] | None,
+    budget_seconds: float,
+) -> tuple[int, int]:
+    """Give up results and pack anew what is left of their packs: how many results, how many packs."""
     deadline = time.monotonic() + budget_seconds
-    results = standing(_results(ledger, nodes))
+    results = _results(ledger, nodes)
     gone = given_up(results, limit_bytes)
     kept = results.filter(~gone)
     packs = to_repack(kept, store.listing())
-    dropped = results.filter(gone).select(NODE, KEY, RUN_HASH, RUN_ID)
+    dropped = results.filter(gone).select(NODE, KEY, RUN_HASH, RUN_ID, CREATED_AT)
     given, repacked = 0, 0
-    for (node,) in pl.concat([dropped.select(NODE), packs.select(NODE)]).unique().sort(NODE).iter_rows():
+    concerned = pl.concat([dropped.select(NODE), packs.select(NODE)]).unique().get_column(NODE).sort()
+    for number, node in enumerate(concerned):
         if time.monotonic() >= deadline:
             break
-        own = dropped.filter(pl.col(NODE) == node).drop(NODE)
+        traced = dropped.filter(pl.col(NODE) == node)
+        own = traced.select(KEY, RUN_HASH, RUN_ID)
         moved = _repacked(ledger, store, packs.filter(pl.col(NODE) == node), own, f"{run_id}-g")
         store.touch(moved.get_column(WAS).unique())  # and below; in case it never comes to that
+        _trace(ledger, f"{run_id}-{number}", traced)
         if (own.height or moved.height) and ledger.revise(node, moved, own):
             given += own.height
             repacked += moved.get_column(WAS).n_unique()
             store.touch(_unnamed(ledger, store, node).get_column(PATH))
-    return _delete(ledger, store, nodes, before, given, repacked)
+    return given, repacked
 
 
 def foreseen(ledger: Ledger, limit_bytes: int | None) -> dict[str, int]:
@@ -107,16 +145,49 @@ def foreseen(ledger: Ledger, limit_bytes: int | None) -> dict[str, int]:
     Raises:
         LedgerError: The ledger is damaged.
     """
-    results = standing(_results(ledger, None))
+    results = _results(ledger, None)
     gone = results.filter(given_up(results, limit_bytes)).get_column(STANDING)
-    return {name: int((gone == name).sum()) for name in STANDINGS}
+    return {name: int((gone == name).sum()) for name in GOING}
+
+
+def tagged(ledger: Ledger) -> tuple[int, int]:
+    """How many results tags hold, and their bytes.
+
+    Raises:
+        LedgerError: The ledger is damaged.
+    """
+    held = _results(ledger, None).filter(pl.col(STANDING) == TAGGED)
+    return held.height, _bytes(held.unique([PATH, ROW_OFFSET, KEY], maintain_order=False))
 
 
 def _results(ledger: Ledger, nodes: Collection[NodeId] | None) -> pl.DataFrame:
-    rows = ledger.reader().scan("materializations").filter(successes())
+    """`choice.RESULTS` with their standing; the tags are read along."""
+    reader = ledger.reader()
+    rows, events = reader.scan("materializations").filter(successes()), reader.scan("holdings")
     if nodes is not None:
-        rows = rows.filter(pl.col(NODE).is_in(list(nodes)))
-    return rows.select(list(RESULTS)).collect(engine="in-memory")
+        rows, events = (frame.filter(pl.col(NODE).is_in(list(nodes))) for frame in (rows, events))
+    moments = read_tags(reader).get_column(AT).unique()
+    results = rows.select(list(RESULTS)).collect(engine="in-memory")
+    return standing(results, events.collect(engine="in-memory"), moments)
+
+
+def _trace(ledger: Ledger, batch: str, dropped: pl.DataFrame) -> None:
+    """Leave a trace of results that are about to go, for who asks what a key held; of none, nothing."""
+    if dropped.is_empty():
+        return
+    now = pl.lit(dt.datetime.now(dt.UTC), TIMESTAMP)
+    events = dropped.select(
+        NODE,
+        KEY,
+        pl.lit(COLLECTED).alias(EVENT),
+        RUN_HASH,
+        RUN_ID,
+        pl.col(CREATED_AT).alias(RESULT_AT),
+        now.alias(CREATED_AT),
+    )
+    writer = ledger.writer(batch)
+    writer.append("holdings", events)
+    writer.flush()
 
 
 def _repacked(

@@ -18,9 +18,11 @@ from barca.io.ledger.reader import DeltaReader
 from barca.io.ledger.replacing import revise
 from barca.io.ledger.upkeep import maintain, vacuum
 from barca.io.ledger.writer import DeltaWriter
+from barca.io.locks import claim
 from barca.schemas import LEDGER_TABLES
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     import polars as pl
@@ -81,6 +83,14 @@ class DeltaLedger:
             LedgerError: A table is damaged.
         """
         vacuum(self.root, before)
+
+    def claim(self, wait_seconds: float) -> AbstractContextManager[None]:
+        """Keep others meanwhile from giving up results, and from pinning them; see `ports.Ledger.claim`.
+
+        Raises:
+            LedgerError: They took longer.
+        """
+        return claim(self.root, wait_seconds)
 
     def revise(self, node: NodeId, moved: pl.DataFrame, dropped: pl.DataFrame) -> bool:
         """Give up results of a node and name the new places of others; see `ports.Ledger.revise`.

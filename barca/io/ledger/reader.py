@@ -81,6 +81,19 @@ class DeltaReader:
             rows |= {node: newest(frame) for node, frame in zip(found, frames, strict=True)}
         return rows
 
+    def results(self, node: str) -> pl.DataFrame:
+        """Every successful row of `schemas.MATERIALIZATIONS` of a node that is still there, by age.
+
+        Raises:
+            LedgerError: The table cannot be read.
+            UsageError: A node id that no ledger can hold.
+        """
+        files = self._files_of([node]).get(node)
+        if files is None:
+            return empty(LEDGER_TABLES[_ROWS])
+        with delta_errors(self._root / _ROWS, "read"):
+            return self._results(node, files).collect(engine="in-memory")
+
     def latest(self, nodes: Iterable[str]) -> dict[str, pl.DataFrame]:
         """Per node the successful row of `schemas.MATERIALIZATIONS` that was committed last; none, no row."""
         rows = dict.fromkeys(nodes, empty(LEDGER_TABLES[_ROWS]))

@@ -12,17 +12,12 @@ import time
 import uuid
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from barca.io.locks import LOCKS, try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-try:
-    import fcntl as _fcntl
-except ImportError:  # Windows
-    _locks: Any = None
-else:
-    _locks = _fcntl
 
 STAGING_SUFFIX: Final = ".barca-staging"
 _LOCK: Final = ".lock"
@@ -74,22 +69,11 @@ def _enter(home: Path) -> tuple[Path, int]:
             if attempt == _ATTEMPTS - 1:
                 raise
             continue
-        _lock(descriptor)
+        try_lock(descriptor)
         own.with_suffix(_FRESH).rename(own.with_suffix(_LOCK))
         own.mkdir()
         return own, descriptor
     raise AssertionError
-
-
-def _lock(descriptor: int) -> bool:
-    """Lock a file; whether nobody else had."""
-    if _locks is None:
-        return False
-    try:
-        _locks.flock(descriptor, _locks.LOCK_EX | _locks.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _sweep(home: Path) -> None:
@@ -112,8 +96,8 @@ def _is_left(lock: Path) -> bool:
         return False
     try:
         # without locks, and before a new one is locked, only age tells
-        if _locks is None or lock.suffix == _FRESH:
+        if not LOCKS or lock.suffix == _FRESH:
             return time.time() - os.fstat(descriptor).st_mtime > _OLD_SECONDS
-        return _lock(descriptor)
+        return try_lock(descriptor)
     finally:
         os.close(descriptor)
