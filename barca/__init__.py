@@ -65,6 +65,8 @@ def get(target: Any = None, *files: str | Path, **options: Any) -> Any:
         target: A name, a node id, a decorated function, or a list of these; `None` is every asset.
         *files: Project files to read; none is every file under the project root that imports barca.
         **options: `partition`, `batch`, `refresh`, `refresh_all`, `cascade`, `executor`, `env`, `progress`.
+            Or `as_of`, a run id, a tag or a time (`"2026-11-30 14:00"`, `"3 days ago"`, a datetime): what was
+            held then is read, and nothing run; of the others only `partition` and `env` go with it.
 
     Returns:
         The value of an unpartitioned target. Of a partitioned one, a dict of display key to value, in key
@@ -168,7 +170,7 @@ def sql(query: str, *files: str | Path, params: Any = None, **options: Any) -> p
         query: `SELECT`, `WITH` or `EXPLAIN`, in the SQL of Polars.
         *files: As for `get`.
         params: Values for `:name` in the query: texts, numbers, booleans, dates, `None`, or lists for `IN`.
-        **options: `env`.
+        **options: `env`; `as_of`, as for `get`, for what nodes held then.
 
     Raises:
         BarcaError: The query does anything but read, is no SQL, or names what is no node, has no result, or

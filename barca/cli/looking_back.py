@@ -54,7 +54,8 @@ def history(
     if limit or everything:
         narrowing["limit"] = None if everything else whole_number("--limit", limit or "")
     project = open_project()
-    moment = narrowing["as_of"] = moment_of(project, as_of)
+    if moment := moment_of(project, as_of):
+        narrowing["as_of"] = moment
     found = project.history(run_id, **narrowing)
     note_moment(moment)
     if target and not found["runs"]:

@@ -29,6 +29,17 @@ ExportFormat = Annotated[
 ]
 
 
+Query = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="QUERY FILES",
+        help="A query in the SQL of Polars, then project files or directories. Each node is a view: its "
+        "name, or its id in double quotes.",
+        show_default=False,
+    ),
+]
+
+
 def head(
     words: opt.OneTarget = None,
     rows: Annotated[
@@ -62,15 +73,7 @@ def head(
 
 
 def sql(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="QUERY FILES",
-            help="A query in the SQL of Polars, then project files or directories. Each node is a view: its "
-            "name, or its id in double quotes.",
-            show_default=False,
-        ),
-    ] = None,
+    words: Query = None,
     param: Annotated[
         list[str] | None,
         typer.Option(

@@ -11,6 +11,7 @@ from barca.io.values import read_values
 from barca.plan.explain import LISTED_KEYS
 from barca.project.outputs import displayed, plain, pointers
 from barca.project.results import names_of
+from barca.schemas import FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,6 +120,8 @@ class Lookback:
     def _values(self, node: Node, held: pl.DataFrame) -> dict[str, Any]:
         batched = node.definition.batch is not None  # what it returns says nothing of one key's value
         annotation = None if batched else return_annotation(node.definition.function)
+        if "table" not in held.get_column(FORMAT):
+            annotation = None  # what was no table then is none because the code says so now
         return read_values(self._earlier.store, held, annotation, node.dimensions)
 
     def _is_long(self, node: Node) -> bool:

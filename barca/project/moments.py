@@ -138,7 +138,7 @@ def _of_time(time: dt.date, given: str) -> Moment:
     local = full.tzinfo is None
     try:
         at = full.astimezone(dt.UTC)
-    except (OverflowError, OSError):  # before the first day or after the last that there is
+    except (OverflowError, OSError, ValueError):  # before the first day or after the last that there is
         at = full.replace(tzinfo=dt.UTC)
     if at > dt.datetime.now(dt.UTC):
         raise UsageError(
