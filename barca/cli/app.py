@@ -37,6 +37,7 @@ _COMMANDS: Final = {
     "history": ("looking_back:history", "List runs, or show the steps and calls of one."),
     "logs": ("looking_back:logs", "Show what steps printed."),
     "stats": ("looking_back:stats", "Show what calls took by size, and suggest a batch=."),
+    "tag": ("tidying:tag", "Pin what is held, so that gc keeps it."),
     "gc": ("tidying:gc", "Delete what nothing asks for, and keep to a size."),
     "new": ("starting:new", "Make a small project that works, to begin from."),
     "docs": ("about:docs", "Read the manual."),

@@ -174,10 +174,10 @@ class Project(Reading):
         Raises:
             BarcaError: A step failed, or the results are not tables.
         """
-        if options.get("as_of") is not None:
-            only_one(as_list(target), "scan")
-            lookback: Lookback = self.get(target, **options)
-            return lookback.scan()
+        if (as_of := options.pop("as_of", None)) is not None:
+            require_only_partition(options)
+            (only,) = only_one(as_list(target), "scan")
+            return self.look_back(only, as_of, partition=options.get("partition")).scan()
         result = self.get(target, **options)
         if result.error is not None:
             result.error.show_step()

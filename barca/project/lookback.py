@@ -34,7 +34,7 @@ class Lookback:
     """
 
     status: Final = "success"
-    error: Final = None
+    error: BarcaError | None = None
 
     def __init__(
         self, earlier: Earlier, nodes: Sequence[Node], selection: Mapping[str, Sequence[str]], root: str
@@ -130,13 +130,14 @@ class Lookback:
 
     def _output(self, node: Node, output: Literal["pointer", "value"]) -> Any:
         held = self._held[node.id]
+        nothing: dict[str, Any] = {}
         if self._is_long(node):
             return {
                 "_barca_partitions": {
                     "keys": held.height,
                     "computed": 0,
                     "cached": held.height,
-                    "outputs": {},
+                    "outputs": nothing,
                     "truncated": False,
                     "hint": f"{held.height} keys, more than {LISTED_KEYS}: select some with --partition, or "
                     "read all of them with barca.scan",
@@ -149,5 +150,6 @@ class Lookback:
         step: dict[str, Any] = {"id": node.id, "kind": node.kind, "status": "cached", "reason": None}
         if node.partitioned:
             count = self._held[node.id].height
-            step["partitions"] = {"total": count, "cached": count, "will_run": 0, "will_run_keys": []}
+            none: list[str] = []
+            step["partitions"] = {"total": count, "cached": count, "will_run": 0, "will_run_keys": none}
         return step

@@ -153,6 +153,40 @@ class Reading(ABC):
         """
         return find_moment(as_of, self._reader(), read_markers(self._markers()))
 
+    # --- tags -----------------------------------------------------------------------------------------
+
+    def tag(self, name: str, as_of: When | None = None) -> dict[str, Any]:
+        """Pin what is held at a moment, now without any, so that `gc` keeps it; `name` then is an `as_of`.
+
+        Returns:
+            The tag, as one of `tags`.
+
+        Raises:
+            UsageError: The name is none or is taken, there is no such moment, or nothing was held then.
+        """
+        from barca.project.tagging import make_tag
+
+        return make_tag(self._open_ledger(), lambda: read_markers(self._markers()), name, as_of)
+
+    def untag(self, name: str) -> None:
+        """Delete a tag: what it pinned goes as other results do.
+
+        Raises:
+            SelectionError: There is no such tag.
+        """
+        from barca.project.tagging import delete_tag
+
+        delete_tag(self._open_ledger(), name)
+
+    def tags(self) -> list[dict[str, Any]]:
+        """The tags, by moment: `tag, at, run_id, created_at, keys, gone, bytes`, JSON-writable.
+
+        `gone` of the `keys` that were held had been collected before there was a tag.
+        """
+        from barca.project.tagging import list_tags
+
+        return list_tags(self._reader())
+
     # --- runs -----------------------------------------------------------------------------------------
 
     def history(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from barca.errors import LedgerError
 from barca.io.runs import read_markers
 from barca.io.storage import MODIFIED_AT, node_directory
 from barca.partitions import parse_size
@@ -57,14 +58,19 @@ def tidy(
     if crowded := _crowded(store, nodes):
         from barca.io.garbage.collect import collect
 
-        collect(
-            ledger,
-            store,
-            run_id,
-            before=lambda: _oldest_reader(markers) - GRACE,
-            nodes=crowded,
-            budget_seconds=budget_seconds,
-        )
+        try:
+            collect(
+                ledger,
+                store,
+                run_id,
+                before=lambda: _oldest_reader(markers) - GRACE,
+                nodes=crowded,
+                budget_seconds=budget_seconds,
+                wait_seconds=0,
+            )
+        except LedgerError as error:
+            if error.code != "claimed":  # who does the same, or makes a tag: the next run will do
+                raise
 
 
 def _crowded(store: PackStore, nodes: Iterable[Node]) -> list[NodeId]:
@@ -104,17 +110,25 @@ def collect_garbage(
 
     Returns:
         `dry_run: bool`; `given_up`, the number of results by standing (`repeated`, `superseded`, `current`);
-        without `dry_run` also the fields of `garbage.collect.Collected`.
+        `tagged`, the number of results that tags keep, and `tagged_bytes`; `limit_bytes`; without `dry_run`
+        also the fields of `garbage.collect.Collected`.
 
     Raises:
         DefinitionError: The size is none.
         LedgerError: The ledger is damaged, or cannot be written to.
         StoreError: The file system refused.
     """
-    from barca.io.garbage.collect import collect, foreseen
+    from barca.io.garbage.collect import collect, foreseen, tagged
 
     limit = None if max_size is None else parse_size(max_size)
-    told = {"dry_run": dry_run, "given_up": foreseen(ledger, limit)}
+    results, size = tagged(ledger)
+    told = {
+        "dry_run": dry_run,
+        "given_up": foreseen(ledger, limit),
+        "tagged": results,
+        "tagged_bytes": size,
+        "limit_bytes": limit,
+    }
     if dry_run:
         return told
     store.sweep()

@@ -12,21 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barca.errors import StoreError
+from barca.errors import LedgerError, StoreError
 from barca.io.fragments import pack_keyed, pack_table, pack_values, read_keyed
 from barca.io.garbage.choice import given_up, standing
-from barca.io.garbage.collect import collect, foreseen
+from barca.io.garbage.collect import collect, foreseen, tagged
 from barca.io.garbage.repack import repack
 from barca.io.ledger import DeltaLedger
 from barca.io.memory import MemoryLedger, MemoryPackStore
+from barca.io.tags import write_tag
 from barca.io.storage import FilePackStore, node_directory
 from barca.io.values import read_value
-from barca.schemas import FRAGMENTS, MOVED
+from barca.schemas import FRAGMENTS, HOLDINGS, MOVED
 from tests.io.packing import work_keys
 from tests.io.test_ledger import rows as ledger_rows
 
 NODE = "flow.py:node"
 LATER = dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
+DAY = dt.timedelta(days=1)
 LONG_AGO = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 DIMS = ("retailer",)
 MANY_PACKS = 4
@@ -82,10 +84,18 @@ class World:
                 ledger_rows(node, [row["key"]], **{name: row[name] for name in FRAGMENTS if name != "key"})
                 for row in fragments.iter_rows(named=True)
             ]
-        ).with_columns(run_id=pl.lit(run_id))
+        ).with_columns(run_id=pl.lit(run_id), created_at=pl.lit(self.now(), pl.Datetime("us", "UTC")))
         writer = self.ledger.writer(run_id)
         writer.append("materializations", table)
         writer.flush()
+
+    def now(self) -> dt.datetime:
+        """The time, which passes with every run."""
+        return LONG_AGO + dt.timedelta(minutes=self.runs)
+
+    def tag(self, name: str, moment: dt.datetime | None) -> None:
+        self.runs += 1
+        write_tag(self.ledger, f"t{self.runs:04d}", name, moment, None, self.now())
 
     def results(self, node: str = NODE) -> pl.DataFrame:
         found = self.ledger.reader().scan("materializations").collect()
@@ -295,6 +305,7 @@ steps = st.lists(
         st.tuples(
             st.just("run"), st.sets(st.sampled_from("abcd"), min_size=1), st.integers(0, 3), st.booleans()
         ),
+        st.tuples(st.just("tag"), st.sampled_from("xy"), st.one_of(st.none(), st.integers(0, 9))),
         st.tuples(st.just("collect"), st.one_of(st.none(), st.integers(0, 3000)), st.booleans()),
     ),
     max_size=25,
@@ -305,11 +316,24 @@ steps = st.lists(
 @given(steps)
 def test_whatever_happens_what_stays_is_what_was_stored(history: list[tuple[Any, ...]]):
     world = World(None)
+    pinned: dict[str, pl.DataFrame] = {}
     for number, (kind, *rest) in enumerate(history):
         if kind == "run":
             keys, version, tables = rest
             value = table(*range(number % 5)) if tables else {"n": number}
             world.run({key: value for key in sorted(keys)}, f"v{version}")
+            continue
+        if kind == "tag":
+            name, ago = rest
+            moment = None if ago is None else world.now() - dt.timedelta(minutes=ago)
+            world.tag(name, moment)
+            before = world.results().filter(pl.col("created_at") <= (moment or LONG_AGO - DAY))
+            gone = world.ledger.reader().scan("holdings").collect()
+            if moment is not None:  # a key whose result of then is gone holds nothing that could be kept
+                lost = gone.filter(pl.col("result_at") <= moment).select("key", created_at="result_at")
+                before = pl.concat([before, lost], how="diagonal").sort("created_at", maintain_order=True)
+            last = before.unique("key", keep="last", maintain_order=True)
+            pinned[name] = last.drop_nulls("path").select("key", "run_hash", "run_id")
             continue
         limit, old = rest
         rows = world.results()
@@ -321,6 +345,60 @@ def test_whatever_happens_what_stays_is_what_was_stored(history: list[tuple[Any,
             newest = rows.unique(["key", "run_hash"], keep="last")
             assert newest.join(left, on=["key", "run_hash", "run_id"], how="anti").is_empty()
         else:
-            assert int(rows.join(left, on=["key", "run_id"], how="semi")["size_bytes"].sum()) <= limit
+            kept = rows.join(left, on=["key", "run_id"], how="semi")
+            tagged = (
+                rows.join(pl.concat(pinned.values()), on=["key", "run_id"], how="semi") if pinned else None
+            )
+            taken = 0 if tagged is None else int(tagged["size_bytes"].sum())
+            assert int(kept["size_bytes"].sum()) <= max(limit, taken)
+        for tag in pinned.values():
+            assert tag.join(left, on=["key", "run_hash", "run_id"], how="anti").is_empty()
         if old:
             assert world.packs() == set(left["path"])
+
+
+def test_what_a_tag_holds_stays_until_it_is_deleted(world: World):
+    world.run({"a": {"n": 1}, "b": {"n": 1}}, "v1")
+    world.tag("first", world.now())
+    for version in ("v2", "v1", "v2"):  # repeated, superseded and current
+        world.run({"a": {"n": 2}}, version)
+    assert foreseen(world.ledger, 1) == {"repeated": 1, "superseded": 1, "current": 1}
+    assert tagged(world.ledger)[0] == 2
+    world.collect(limit_bytes=1)
+    assert world.results()["run_id"].to_list() == ["r0001", "r0001"]
+    world.check()
+    world.tag("first", None)
+    assert tagged(world.ledger) == (0, 0)
+    world.collect(limit_bytes=1)
+    assert world.results().is_empty() and not world.packs()
+
+
+def test_a_return_to_an_earlier_result_makes_it_current_again(world: World):
+    world.run({"a": {"n": 1}}, "v1")
+    world.run({"a": {"n": 2}}, "v2")
+    rows = world.results()
+    back = pl.DataFrame(
+        [(NODE, "retailer=a", "returned", "v1retailer=a", "r0003", None, LATER)],
+        schema=HOLDINGS,
+        orient="row",
+    )
+    assert standing(rows, back)["standing"].to_list() == ["current", "superseded"]
+    left = back.with_columns(event=pl.lit("left"), run_hash=pl.lit(None, pl.String))
+    assert standing(rows, left)["standing"].to_list() == ["superseded", "superseded"]
+
+
+def test_what_went_left_a_trace(world: World):
+    world.run({"a": {"n": 1}, "b": {"n": 1}}, "v1")
+    world.collect(limit_bytes=1)
+    traces = world.ledger.reader().scan("holdings").collect()
+    assert traces["event"].to_list() == ["collected"] * 2
+    assert traces["run_id"].to_list() == ["r0001"] * 2 and traces["result_at"].to_list() == [world.now()] * 2
+    assert world.collect(limit_bytes=1).results == 0
+    assert world.ledger.reader().scan("holdings").collect().height == 2
+
+
+def test_who_collects_waits_for_who_makes_a_tag(world: World):
+    world.run({"a": {"n": 1}}, "v1")
+    with world.ledger.claim(0), pytest.raises(LedgerError) as caught:
+        world.collect(limit_bytes=1, wait_seconds=0.1)
+    assert caught.value.code == "claimed" and world.results().height == 1

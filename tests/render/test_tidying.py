@@ -4,6 +4,9 @@ from barca.render.tidying import gc_view
 
 TOLD = {
     "dry_run": False,
+    "tagged": 0,
+    "tagged_bytes": 0,
+    "limit_bytes": None,
     "given_up": {"repeated": 3, "superseded": 12_000, "current": 0},
     "results": 12_003,
     "repacked": 1,
