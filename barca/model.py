@@ -299,14 +299,14 @@ class FunctionRef(Record):
 
 
 class Work(Record, kw_only=True):
-    """A unit handed to an executor: one batched call, or consecutive one-key calls of one node.
+    """A unit handed to an executor: consecutive calls of one node, batched ones or one-key ones.
 
     Attributes:
         id: Unique in the run; names packs and progress files.
         run_id: The run.
         node: Node id.
         function: Where the worker finds the function.
-        batched: Whether the function takes lists of keys, so that all keys are one call.
+        batched: Whether the function takes lists of keys.
         keys: Frame of `schemas.WORK_KEYS` plus `dim:` columns, in the order of the calls.
         dimensions: The node's dimensions in declared order.
         inputs: One binding per filled parameter.
@@ -316,7 +316,9 @@ class Work(Record, kw_only=True):
         serializer: Forced format.
         engine: Engine that collects a returned LazyFrame.
         timeout_seconds: Per call.
-        budget_seconds: One-key calls: the worker hands back what it has not begun after so long.
+        calls: Of several batched calls, the id of each and how many keys it has; else empty: one call under
+            the work's own id.
+        budget_seconds: Of several calls, the worker hands back what it has not begun after so long.
         attempt: 1 for the first.
         parent: The work that failed before, of whose keys this one is.
         env: Environment variables set around the call.
@@ -340,6 +342,7 @@ class Work(Record, kw_only=True):
     attempt: int = 1
     parent: str | None = None
     env: Mapping[str, str] = _NONE
+    calls: tuple[tuple[str, int], ...] = ()
 
 
 class WorkResult(Record, kw_only=True):
@@ -356,6 +359,9 @@ class WorkResult(Record, kw_only=True):
         max_rss_bytes: Peak resident memory while it ran, or `None` where it cannot be read.
         published: Frame of `schemas.PUBLISHED`: what was written to sinks.
         warnings: For people, e.g. a column that was left out.
+        parts: What came of each of several batched calls, in their order, as far as they were begun; then
+            the other fields are of no key. A part may be of consecutive calls that all went well.
+        took: Of such a part, what each of its calls took: seconds, and the peak memory as above.
     """
 
     outcomes: pl.DataFrame
@@ -366,6 +372,8 @@ class WorkResult(Record, kw_only=True):
     malformed: bool = False
     max_rss_bytes: int | None = None
     warnings: tuple[str, ...] = ()
+    parts: tuple[WorkResult, ...] = ()
+    took: tuple[tuple[float, int | None], ...] = ()
 
 
 class WorkerDied(Record, kw_only=True):
@@ -374,16 +382,16 @@ class WorkerDied(Record, kw_only=True):
     Attributes:
         reason: How it ended: `exit code 3`, `killed by signal 9 (SIGKILL)`, `timed out after 300 s`.
         timed_out: Whether it was ended for its timeout.
-        begun: Keys of the one-key calls that were begun, in order; the last was running. `None` for a
-            batched call. An empty tuple: it died before the first.
+        begun: How many of the work's calls were begun; the last was running. `None` for a single batched
+            call. 0: it died before the first.
         elapsed_seconds: Until it was noticed.
-        finished: What the one-key calls that had ended came to, as far as it could be kept.
+        finished: What the calls that had ended came to, as far as it could be kept.
         exhausted: Whether it ended for want of memory or time, as far as that can be told.
     """
 
     reason: str
     timed_out: bool
-    begun: tuple[str, ...] | None
+    begun: int | None
     elapsed_seconds: float
     finished: WorkResult | None = None
     exhausted: bool = False

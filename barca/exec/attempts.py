@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from barca.exec.queues import Ready
+from barca.exec.trips import part_of
 from barca.model import WorkResult
 from barca.schemas import KEY
 
@@ -62,7 +63,7 @@ def next_attempt(
     return Next(given_up=True)
 
 
-def died_on(keys: pl.DataFrame, begun: tuple[str, ...]) -> pl.DataFrame:
+def died_on(keys: pl.DataFrame, begun: int) -> pl.DataFrame:
     """The key that a worker of one-key calls was on when it died.
 
     A worker that died before its first key is taken to have died on it, so that one that always dies
@@ -70,9 +71,31 @@ def died_on(keys: pl.DataFrame, begun: tuple[str, ...]) -> pl.DataFrame:
 
     Args:
         keys: `Work.keys` of the work.
-        begun: `key` of those it began, in order.
+        begun: How many it began.
 
     Returns:
         The row of that key, with the columns of `keys`.
     """
-    return keys.filter(keys.get_column(KEY) == (begun[-1] if begun else keys.item(0, KEY)))
+    return keys.slice(max(begun, 1) - 1, 1)
+
+
+def not_ended(work: Work, ended: pl.DataFrame) -> list[Ready]:
+    """The one-key calls of a chunk that have not ended.
+
+    Args:
+        work: The chunk.
+        ended: Frame with `key` of those that have.
+    """
+    if ended.height == work.keys.height:
+        return []
+    rest = work.keys.join(ended.select(KEY), on=KEY, how="anti", maintain_order="left")
+    return [Ready(rest, work.attempt)]
+
+
+def handed_back(work: Work, first: int, end: int | None = None) -> list[Ready]:
+    """The batched calls of a work of several from one on, up to another, that were not begun."""
+    count = len(work.calls[first:end])
+    if not count:
+        return []
+    part = part_of(work, first, count)
+    return [Ready(part.keys, work.attempt, sizes=tuple(keys for _, keys in part.calls))]

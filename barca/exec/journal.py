@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from barca import events
-from barca.exec.records import Ended, call_row, definition_row, materialization_rows
+from barca.exec.records import Ended, call_rows, definition_row, materialization_rows
 from barca.exec.report import Failure
 from barca.model import WorkResult
 from barca.partitions import display_text
@@ -113,10 +113,10 @@ class Journal:
         )
 
     def called(self, work: Work, result: WorkResult | WorkerDied) -> None:
-        """A work that ended, with an answer or without."""
+        """Calls that ended, with an answer or without."""
         if isinstance(result, WorkResult):
             self.warnings += [warning for warning in result.warnings if warning not in self.warnings]
-        self._calls.append(call_row(work, result, self._clock.now()))
+        self._calls += call_rows(work, result, self._clock.now())
         self._wait_from_now(1)
 
     def tick(self) -> None:

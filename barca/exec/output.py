@@ -55,6 +55,11 @@ class Answer:
     spool: Spool | None = None
     yielded: list[tuple[pl.DataFrame, list[str]]] = field(default_factory=list)
 
+    @property
+    def plain(self) -> bool:
+        """Whether it is one table in memory, or values."""
+        return self.spool is None and not self.yielded
+
     def clear(self) -> None:
         """Forget everything: the call as a whole is wrong."""
         self.values.clear()

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barca.errors import StoreError
 from barca.exec.boundary import Failure, timed_out_text
-from barca.exec.call import failed_result
 from barca.exec.parts import PartReader
 from barca.exec.pool import WorkerEnded, Workers, wait_for_any
 from barca.exec.progress import Seen, read_progress
+from barca.exec.trips import failed_result
 from barca.exec.wire import from_bytes, to_bytes
 from barca.exec.worker import Order, Tools
 from barca.model import Work, WorkerDied, WorkResult
 from barca.records import replace
-from barca.schemas import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,12 +82,11 @@ class ProcessPending:
             for fragments, elapsed_seconds in self._parts.read():
                 self._keep(fragments, elapsed_seconds)
 
-    def _begun(self, seen: Seen | None) -> tuple[str, ...] | None:
-        """Keys of the one-key calls that were begun, see `WorkerDied`."""
-        if self.work.batched:
+    def _begun(self, seen: Seen | None) -> int | None:
+        """How many calls were begun, see `WorkerDied`."""
+        if self.work.batched and not self.work.calls:
             return None
-        count = 0 if seen is None else seen.index + 1
-        return tuple(self.work.keys.get_column(KEY).head(count).to_list())
+        return 0 if seen is None else seen.index + 1
 
 
 class ProcessExecutor:
@@ -199,7 +197,7 @@ class ProcessExecutor:
         pending.sent += 1
         pending.started = time.monotonic()
         pending.worker = worker
-        finished = None if pending.death is None else len(pending.death.begun or ()) - 1
+        finished = None if pending.death is None else (pending.death.begun or 0) - 1
         worker.order(Order(pending.payload, str(pending.progress), str(pending.spill), finished))
 
     # --- what ended ---------------------------------------------------------------------------------
@@ -274,7 +272,7 @@ def _settled(
     if pending.death is not None:
         finished = outcome if isinstance(outcome, WorkResult) else None
         return outcome and replace(pending.death, finished=finished)
-    if isinstance(outcome, WorkerDied) and len(outcome.begun or ()) > 1:
+    if isinstance(outcome, WorkerDied) and (outcome.begun or 0) > 1:
         pending.death = outcome
         return None
     return outcome

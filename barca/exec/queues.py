@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _WAITS: Final = "waits"
 
+CHUNK_KEYS: Final = 20_000
+"""Of so many keys at most calls travel together."""
+
 _STEPS: Final = 32
 """Keys that inputs release are looked at in about so many steps, not at every call of the input: each step
 goes over all that waits."""
@@ -56,7 +59,7 @@ def without_hashes(held: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Keys that may start: one batched call, or any number of one-key calls.
+    """Keys that may start, as batched calls or as any number of one-key calls.
 
     Attributes:
         keys: Frame of `schemas.WORK_KEYS` plus `dim:` columns and `input_hashes`.
@@ -64,12 +67,24 @@ class Ready:
         parent: The work that failed before.
         inputs: Per node read key for key, its `schemas.FRAGMENTS` of these keys, in their order, with the
             `dim:` columns; nothing for keys that are tried again.
+        sizes: Of several batched calls, how many keys each has; else empty: one call.
     """
 
     keys: pl.DataFrame
     attempt: int = 1
     parent: str | None = None
     inputs: Mapping[NodeId, pl.DataFrame] = field(default_factory=dict)
+    sizes: tuple[int, ...] = ()
+
+    def split(self, calls: int) -> tuple[Ready, Ready | None]:
+        """The first calls, at most so many and, of several, with at most `CHUNK_KEYS` keys; and the rest."""
+        fitting = sum(1 for keys in accumulate(self.sizes) if keys <= CHUNK_KEYS)
+        count = max(1, min(calls, fitting))
+        if count >= len(self.sizes):
+            return self, None
+        sizes, rest = self.sizes[:count], self.sizes[count:]
+        keys = sum(sizes)
+        return replace(self.slice(0, keys), sizes=sizes), replace(self.slice(keys), sizes=rest)
 
     def slice(self, offset: int, length: int | None = None) -> Ready:
         """Some of the keys."""
@@ -101,6 +116,8 @@ class NodeQueue:
         in_flight: Works that run now.
         calls: Works that ended.
         elapsed_seconds: Of the works that ended, summed.
+        seconds_per_call: Of the last batched calls that went well and may travel together with others; `None`
+            where there are none.
         sizing: What sizes of batched calls follow from; `None` where they are planned.
         seconds_per_key: Of the function in the last chunk of one-key calls, before the first in earlier runs;
             `None` where neither was.
@@ -128,6 +145,7 @@ class NodeQueue:
         self.calls = 0
         self.elapsed_seconds = 0.0
         self.seconds_per_key: float | None = None
+        self.seconds_per_call: float | None = None
         self._fragments = [
             plan.decision.filter((pl.col(STATE) == "cached") & pl.col(PATH).is_not_null()).select(
                 list(FRAGMENTS)
@@ -173,6 +191,10 @@ class NodeQueue:
     def lost(self) -> bool:
         """Whether the node has ended, and nothing may read it whole."""
         return self.finished and self.incomplete
+
+    def reads(self, node_id: NodeId) -> bool:
+        """Whether a node is an input of it, in any way."""
+        return any(edge.source == node_id for edge in self.plan.node.edges)
 
     def follow(self, source: NodeQueue) -> None:
         """Read an input key for key: wait for its keys that run, give up those without a result."""
@@ -241,8 +263,7 @@ class NodeQueue:
             self.ready.append(ready)
             return
         runs = free.select(pl.col(CALL).rle_id()).to_series().rle().struct.field("len").to_list()
-        for offset, length in zip(accumulate(runs, initial=0), runs, strict=False):
-            self.ready.append(ready.slice(offset, length))
+        self.ready.append(replace(ready, sizes=tuple(runs)))
 
     def _split_free(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """What waits for nothing any more, call by call, and the rest."""
@@ -261,10 +282,13 @@ class NodeQueue:
             for node_id, source in self._sources.items()
         }
 
-    def take(self, size: int) -> Ready:
-        """The next keys to start: a batched call as it was planned, or at most `size` keys."""
+    def take(self, size: int, calls: int) -> Ready:
+        """The next to start: at most so many batched calls as they were planned, or at most `size` keys."""
         head = self.ready.popleft()
         if not self._cut_here or (self.batched and head.parent is not None):
+            head, rest = head.split(calls)
+            if rest is not None:
+                self.ready.appendleft(rest)
             return head
         while self.batched and head.keys.height < size and self.ready and self.ready[0].parent is None:
             head = head.joined(self.ready.popleft())

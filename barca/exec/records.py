@@ -79,8 +79,9 @@ def materialization_rows(
     outcomes = pl.concat([one.outcomes for one in ended])
     if len(works) > 1 and not same_keys(outcomes, identity):
         identity = identity.unique(KEY, keep="any")  # a key of several works has the same in each
-    heights = pl.Series([one.outcomes.height for one in ended], dtype=pl.Int64)
-    calls = pl.Series([one.work.id for one in ended], dtype=pl.String).repeat_by(heights)
+    sizes = [call for one in ended for call in one.work.calls or ((one.work.id, one.outcomes.height),)]
+    heights = pl.Series([keys for _, keys in sizes], dtype=pl.Int64)
+    calls = pl.Series([call for call, _ in sizes], dtype=pl.String).repeat_by(heights)
     constants = {
         NODE: node,
         DEFINITION_HASH: fingerprint.hash,
@@ -99,23 +100,35 @@ def materialization_rows(
     )
 
 
-def call_row(work: Work, result: WorkResult | WorkerDied, now: datetime) -> dict[str, Any]:
-    """The row of `schemas.CALL_RECORDS` of a work that ended now."""
-    elapsed = result.elapsed_seconds
-    return {
+def call_rows(work: Work, result: WorkResult | WorkerDied, now: datetime) -> list[dict[str, Any]]:
+    """The rows of `schemas.CALL_RECORDS` of a work that ended now, one for each of its calls."""
+    calls = work.calls or ((work.id, work.keys.height),)
+    rss = result.max_rss_bytes if isinstance(result, WorkResult) else None
+    took = result.took if isinstance(result, WorkResult) and work.calls else ((result.elapsed_seconds, rss),)
+    constants = {
         RUN_ID: work.run_id,
-        CALL: work.id,
         PARENT: work.parent,
         NODE: work.node,
-        "keys": work.keys.height,
         STATUS: status_of(result),
         ATTEMPTS: work.attempt,
-        ELAPSED_SECONDS: elapsed,
-        MAX_RSS_BYTES: result.max_rss_bytes if isinstance(result, WorkResult) else None,
         "engine": work.engine,
         "polars_version": pl.__version__,
-        "started_at": now - timedelta(seconds=elapsed),
     }
+    rows = []
+    left = sum(elapsed for elapsed, _ in took)
+    for (call, keys), (elapsed, peak) in zip(calls, took, strict=True):
+        rows.append(
+            constants
+            | {
+                CALL: call,
+                "keys": keys,
+                ELAPSED_SECONDS: elapsed,
+                MAX_RSS_BYTES: peak,
+                "started_at": now - timedelta(seconds=left),
+            }
+        )
+        left -= elapsed
+    return rows
 
 
 def definition_row(plan: NodePlan, fingerprint: Fingerprint, now: datetime) -> pl.DataFrame:

@@ -11,14 +11,16 @@ import polars as pl
 
 from barca import events
 from barca.errors import Cancelled, StoreError
-from barca.exec.attempts import died_on, next_attempt
+from barca.exec.attempts import died_on, handed_back, next_attempt, not_ended
 from barca.exec.journal import Journal
 from barca.exec.outcomes import death_rows, success_rows
 from barca.exec.queues import NodeQueue, Ready
-from barca.exec.report import RunReport, node_report
-from barca.exec.sizes import BUDGET_SECONDS, keys_of_next, learn, patience, remembered
+from barca.exec.report import RunReport, node_report, run_report
+from barca.exec.sizes import BUDGET_SECONDS, calls_of_next, keys_of_next, learn, patience, remembered
+from barca.exec.trips import part_of, parts_of
 from barca.model import WorkerDied
 from barca.plan.parts import rows_of
+from barca.records import replace
 from barca.schemas import ELAPSED_SECONDS, KEY, STATUS
 
 if TYPE_CHECKING:
@@ -188,26 +190,27 @@ class Runner:
         for queue in reversed(list(self._queues.values())):
             weight = queue.plan.node.definition.weight
             while queue.ready and self._free(weight):
-                self._submit(queue, queue.take(keys_of_next(queue, self._ports.executor.workers)), weight)
+                workers = self._ports.executor.workers
+                taken = queue.take(keys_of_next(queue, workers), calls_of_next(queue, workers))
+                self._submit(queue, taken, weight)
 
     def _running(self) -> int:
         return sum(queue.in_flight for queue in self._queues.values())
 
     def _free(self, weight: int) -> bool:
-        if self._running() >= self._ports.executor.workers:
-            return False
-        return self._weight == 0 or self._weight + weight <= self._ports.capacity
-
-    def _held(self, node_id: NodeId) -> pl.DataFrame:
-        return self._queues[node_id].fragments()
+        light = self._weight == 0 or self._weight + weight <= self._ports.capacity
+        return light and self._running() < self._ports.executor.workers
 
     def _submit(self, queue: NodeQueue, ready: Ready, weight: int) -> None:
+        kind = "b" if queue.batched else "w"
+        names = [f"{kind}{next(self._numbers)}" for _ in ready.sizes or (0,)]
         work = self._ports.make_work(
-            id=f"{'b' if queue.batched else 'w'}{next(self._numbers)}",
+            id=names[0],
             plan=queue.plan,
             ready=ready,
-            budget_seconds=None if queue.batched else BUDGET_SECONDS,
-            held=self._held,
+            calls=tuple(zip(names, ready.sizes, strict=True)) if len(names) > 1 else (),
+            budget_seconds=BUDGET_SECONDS,
+            held=lambda node_id: self._queues[node_id].fragments(),
         )
         queue.in_flight += 1
         self._weight += weight
@@ -235,11 +238,8 @@ class Runner:
     def _ended(self, work: Work, result: WorkResult | WorkerDied) -> None:
         queue = self._queues[work.node]
         queue.in_flight -= 1
-        queue.calls += 1
         self._weight -= queue.plan.node.definition.weight
         queue.elapsed_seconds += result.elapsed_seconds
-        self._journal.called(work, result)
-        learn(queue, work, result)
         if isinstance(result, WorkerDied):
             self._died(queue, work, result)
         else:
@@ -249,26 +249,41 @@ class Runner:
             self._finish(queue)
 
     def _answered(self, queue: NodeQueue, work: Work, result: WorkResult) -> None:
-        if not queue.batched:
-            self._hand_back(queue, work, result.outcomes)
-        self._take(queue, work, result)
+        ended = self._take_calls(queue, work, result)
+        queue.add(handed_back(work, ended), first=True)
+
+    def _take_calls(self, queue: NodeQueue, work: Work, result: WorkResult) -> int:
+        """Take what came of each call; gives how many had been begun, of batched ones."""
+        ended = 0
+        for part, came in parts_of(work, result):
+            self._called(queue, part, came)
+            if not queue.batched:
+                queue.add(not_ended(part, came.outcomes), first=True)
+            self._take(queue, part, came)
+            ended += len(part.calls) or 1
+        return ended
 
     def _died(self, queue: NodeQueue, work: Work, death: WorkerDied) -> None:
+        if work.calls:  # on one of them; of those before it, what was kept is not made again
+            last = max(death.begun or 0, 1) - 1
+            ended = self._take_calls(queue, work, death.finished) if death.finished is not None else 0
+            queue.add([*handed_back(work, ended, last), *handed_back(work, last + 1)], first=True)
+            work, death = part_of(work, last), replace(death, begun=None, finished=None)
+        self._called(queue, work, death)
         keys = self._not_kept(work, work.keys if death.begun is None else died_on(work.keys, death.begun))
         failed = death_rows(keys, death, work.attempt)
         if death.begun is not None:
             finished = [death.finished.outcomes] if death.finished is not None else []
-            self._hand_back(queue, work, pl.concat([*finished, failed]))
+            queue.add(not_ended(work, pl.concat([*finished, failed])), first=True)
         if death.finished is not None:
             self._take(queue, work, death.finished)
         if failed.height:
             self._failed(queue, work, failed, death)
 
-    def _hand_back(self, queue: NodeQueue, work: Work, ended: pl.DataFrame) -> None:
-        """Queue again the one-key calls of a chunk that have not ended."""
-        if ended.height < work.keys.height:
-            rest = work.keys.join(ended.select(KEY), on=KEY, how="anti", maintain_order="left")
-            queue.add([Ready(rest, work.attempt)], first=True)
+    def _called(self, queue: NodeQueue, work: Work, result: WorkResult | WorkerDied) -> None:
+        queue.calls += len(work.calls) or 1
+        self._journal.called(work, result)
+        learn(queue, work, result)
 
     def _take(self, queue: NodeQueue, work: Work, result: WorkResult) -> None:
         """Keep what succeeded and see to what failed; learn how long the function takes for a key."""
@@ -334,11 +349,8 @@ class Runner:
                 else:
                     reader.gates.discard(node_id)
                     reader.promote()
-            elif node_id in self._skipped and not reader.finished and self._reads(reader, node_id):
+            elif node_id in self._skipped and not reader.finished and reader.reads(node_id):
                 self._skip(reader, node_id)
-
-    def _reads(self, queue: NodeQueue, node_id: NodeId) -> bool:
-        return any(edge.source == node_id for edge in queue.plan.node.edges)
 
     # --- deciding what could not be decided ---------------------------------------------------------
 
@@ -381,16 +393,7 @@ class Runner:
         """How things stand, which is how they ended once `run` has returned or raised."""
         queues = {name: self._queues.get(name) or NodeQueue(plan) for name, plan in self._plan.nodes.items()}
         nodes = {name: node_report(queue, self._skipped.get(name)) for name, queue in queues.items()}
-        failure = self._journal.failure
-        return RunReport(
-            run_id=self._run_id,
-            status="failed" if failure else "success",
-            plan=self._plan,
-            nodes=nodes,
-            failure=failure,
-            elapsed_seconds=elapsed_seconds,
-            warnings=self._journal.warnings,
-        )
+        return run_report(self._run_id, self._plan, nodes, self._journal, elapsed_seconds)
 
 
 def _name(node_id: NodeId) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from barca.exec.queues import CHUNK_KEYS
 from barca.model import BatchesAuto, WorkerDied, WorkResult
 from barca.plan.sizing import next_size
 from barca.schemas import ELAPSED_SECONDS, ERROR_TYPE, EXHAUSTED, STATUS
@@ -18,10 +19,7 @@ if TYPE_CHECKING:
     from barca.model import Work
 
 BUDGET_SECONDS: Final = 0.5
-"""A chunk of one-key calls hands back what it has not begun after so long."""
-
-CHUNK_KEYS: Final = 20_000
-"""At most so many one-key calls travel together."""
+"""Calls that travel together are handed back as far as they were not begun after so long."""
 
 FIRST_CHUNK: Final = 256
 """At most so many, before any was timed."""
@@ -54,14 +52,36 @@ def keys_of_next(queue: NodeQueue, workers: int) -> int:
     return max(1, min(share, affordable, CHUNK_KEYS))
 
 
+def calls_of_next(queue: NodeQueue, workers: int) -> int:
+    """How many planned batched calls to send together: as many as the budget allows, once one was timed.
+
+    Args:
+        queue: The node's; something of it is ready.
+        workers: How many could share what is ready.
+    """
+    seconds = queue.seconds_per_call
+    if seconds is None:
+        return 1
+    waiting = sum(max(1, len(entry.sizes)) for entry in queue.ready)
+    share = waiting if waiting * seconds <= SPREAD_SECONDS else -(-waiting // workers)
+    return max(1, min(share, int(BUDGET_SECONDS / max(seconds, 1e-6))))
+
+
 def patience(queues: Iterable[NodeQueue]) -> float:
     """Seconds that works get to end in when the run is interrupted.
 
-    Chunks of quick calls end soon, but for a busy machine, and nothing else holds what they have computed.
+    Quick calls that travel together end soon, but for a busy machine, and nothing else holds what they have
+    computed.
     """
-    chunked = (queue for queue in queues if queue.in_flight and queue.total > 1 and not queue.batched)
-    quick = any((queue.seconds_per_key or 0.0) < BUDGET_SECONDS for queue in chunked)
+    quick = any(_travels(queue) for queue in queues if queue.in_flight)
     return BUDGET_SECONDS * (10 if quick else 2)
+
+
+def _travels(queue: NodeQueue) -> bool:
+    """Whether a work of the node may be of several quick calls."""
+    if queue.batched:
+        return queue.seconds_per_call is not None and queue.seconds_per_call < BUDGET_SECONDS
+    return queue.total > 1 and (queue.seconds_per_key or 0.0) < BUDGET_SECONDS
 
 
 def remembered(rows: pl.DataFrame) -> float | None:
@@ -85,12 +105,14 @@ def status_of(result: WorkResult | WorkerDied) -> str:
 
 
 def learn(queue: NodeQueue, work: Work, result: WorkResult | WorkerDied) -> None:
-    """Note what a call of `batch="auto"` took, or that it ran out; its next one follows from it.
+    """Note what batched calls took, or that one of `batch="auto"` ran out; the next ones follow from it.
 
     Of what is tried again nothing is learned but what it took: it may run out for one of its keys.
     """
     sizing, status = queue.sizing, status_of(result)
     if sizing is None:
+        took = result.took if isinstance(result, WorkResult) else ()
+        queue.seconds_per_call = result.elapsed_seconds / len(took) if took else None
         return
     measured = sizing.measured
     if status == EXHAUSTED and work.parent is None:

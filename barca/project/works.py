@@ -57,6 +57,7 @@ class WorkMaker:
         id: str,  # noqa: A002 - the field's name
         plan: NodePlan,
         ready: Ready,
+        calls: tuple[tuple[str, int], ...],
         budget_seconds: float | None,
         held: Callable[[NodeId], pl.DataFrame],
     ) -> Work:
@@ -79,6 +80,7 @@ class WorkMaker:
             serializer=definition.serializer,
             engine=definition.engine or self._engine,
             timeout_seconds=definition.timeout_seconds,
+            calls=calls,
             budget_seconds=budget_seconds,
             attempt=ready.attempt,
             parent=ready.parent,

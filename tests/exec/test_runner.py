@@ -15,6 +15,7 @@ from barca import schemas as s
 from barca.errors import Cancelled, StoreError
 from barca.exec.run_ports import RunPorts
 from barca.exec.runner import Runner
+from barca.exec.trips import part_of
 from barca.hashing import hash_text
 from barca.model import FunctionRef, Work, WorkerDied, WorkResult
 from barca.plan import build_plan
@@ -71,7 +72,14 @@ def answer(work, *, failing=(), raised=False, begun=None):
         fragments=fragment_rows(work, good),
         elapsed_seconds=0.1,
         raised=raised and bool(bad) and work.batched,
+        took=((0.1, None),) if work.batched and not bad else (),
     )
+
+
+def came_of(*parts):
+    """What came of a work of several calls."""
+    nothing = {"outcomes": outcome_rows([]), "fragments": pl.DataFrame(schema=s.FRAGMENTS)}
+    return WorkResult(**nothing, elapsed_seconds=0.1 * len(parts), parts=parts)
 
 
 class FakePending:
@@ -90,6 +98,7 @@ class FakeExecutor:
         self.workers = workers
         self.waiting: list[FakePending] = []
         self.submitted: list[Work] = []
+        self.called: list[Work] = []
         self.running: list[list[str]] = []
         self.shut = False
 
@@ -107,7 +116,23 @@ class FakeExecutor:
         if timeout == 0:  # the runner collects what has ended; nothing has
             return []
         pending = self.waiting.pop(0)
-        return [(pending, self.answers(pending.work))]
+        return [(pending, self.answer(pending.work) if pending.work.calls else self.call(pending.work))]
+
+    def call(self, work):
+        self.called.append(work)
+        return self.answers(work)
+
+    def answer(self, work):
+        """What came of a work of several calls, up to the first that failed."""
+        parts = []
+        for index in range(len(work.calls)):
+            came = self.call(part_of(work, index))
+            if isinstance(came, WorkerDied):
+                return changed(came, begun=index + 1, finished=came_of(*parts))
+            parts.append(came)
+            if came.raised or (came.outcomes["status"] == "failed").any():
+                break
+        return came_of(*parts)
 
     def withdraw(self):
         """All that waits has begun."""
@@ -145,7 +170,7 @@ class FakeWriter:
         return pl.concat([s.empty(s.LEDGER_TABLES[table]), *self.tables.get(table, [])])
 
 
-def make_work(*, id, plan, ready, budget_seconds, held):
+def make_work(*, id, plan, ready, calls, budget_seconds, held):
     definition = plan.node.definition
     return Work(
         id=id,
@@ -155,6 +180,7 @@ def make_work(*, id, plan, ready, budget_seconds, held):
         batched=definition.batch is not None,
         keys=ready.keys,
         dimensions=plan.node.dimensions,
+        calls=calls,
         budget_seconds=budget_seconds,
         attempt=ready.attempt,
     )
@@ -195,8 +221,8 @@ class Run:
         return self
 
     def calls(self, node):
-        """Sizes of the calls of a node, in the order submitted."""
-        return [work.keys.height for work in self.executor.submitted if work.node == node]
+        """Sizes of the calls of a node, in the order made."""
+        return [work.keys.height for work in self.executor.called if work.node == node]
 
     def attempts(self, node):
         rows = self.writer.rows("materializations").filter(pl.col("node") == node)
@@ -308,7 +334,7 @@ def test_a_dead_worker_names_its_key_and_the_others_run_again():
     def answers(work):
         keys = work.keys["key"].to_list()
         if "k=c03" in keys:
-            begun = tuple(keys[: keys.index("k=c03") + 1])
+            begun = keys.index("k=c03") + 1
             return WorkerDied(reason="exit code 1", timed_out=False, begun=begun, elapsed_seconds=0.1)
         return answer(work)
 
@@ -331,7 +357,7 @@ def test_a_dead_worker_of_a_batched_call_is_found_by_halving():
 
 
 def test_a_worker_that_always_dies_before_its_first_key_comes_to_an_end():
-    died = WorkerDied(reason="exit code 1", timed_out=False, begun=(), elapsed_seconds=0.1)
+    died = WorkerDied(reason="exit code 1", timed_out=False, begun=0, elapsed_seconds=0.1)
     run = Run(single(3), "a", answers=lambda work: died, workers=1).go()
     assert run.report.nodes["a"].failed.height == 3
 
@@ -416,7 +442,7 @@ def test_interrupted_run_keeps_what_ended():
         seen.append(work)
         if len(seen) == 3:
             raise KeyboardInterrupt
-        return answer(work)
+        return changed(answer(work), took=())  # so that each is a work of its own
 
     run = Run(batched(5, 20), "a", answers=answers, workers=1)
     with pytest.raises(Cancelled, match="every key that had finished is kept"):

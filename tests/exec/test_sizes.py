@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from barca.exec.queues import Ready
-from barca.exec.sizes import keys_of_next, patience, remembered
+from barca.exec.sizes import calls_of_next, keys_of_next, patience, remembered
 from barca.schemas import MATERIALIZATIONS, empty
 
 
@@ -43,18 +43,58 @@ def test_earlier_runs_tell_how_long_a_call_takes():
 
 
 @pytest.mark.parametrize(
-    ("total", "batched", "seconds_per_key", "in_flight", "seconds"),
+    ("total", "batched", "one_call", "in_flight", "seconds"),
     [
         (400, False, 0.02, 2, 5.0),
         (400, False, None, 1, 5.0),  # nothing is known of them yet: they may be quick
         (400, False, 30.0, 2, 1.0),  # one call a work: it has nothing that had ended
         (1, False, None, 1, 1.0),
-        (400, True, None, 2, 1.0),
+        (400, True, None, 2, 1.0),  # each alone until one was timed
+        (400, True, 0.02, 2, 5.0),
+        (400, True, 30.0, 2, 1.0),
         (400, False, 0.02, 0, 1.0),
     ],
 )
-def test_an_interrupted_run_waits_longer_for_chunks_of_quick_calls(
-    total, batched, seconds_per_key, in_flight, seconds
+def test_an_interrupted_run_waits_longer_for_quick_calls_that_travel_together(
+    total, batched, one_call, in_flight, seconds
 ):
-    one = SimpleNamespace(total=total, batched=batched, seconds_per_key=seconds_per_key, in_flight=in_flight)
+    one = SimpleNamespace(
+        total=total,
+        batched=batched,
+        seconds_per_key=one_call,
+        seconds_per_call=one_call,
+        in_flight=in_flight,
+    )
     assert patience([one]) == seconds
+
+
+@pytest.mark.parametrize(
+    ("waiting", "seconds_per_call", "sent"),
+    [
+        (100, None, 1),
+        (100, 0.02, 25),
+        (100, 0.2, 2),
+        (100, 60.0, 1),
+        (10, 0.02, 10),  # not worth a second worker
+        (10, 0.04, 5),
+        (100, 0.0, 100),
+    ],
+)
+def test_planned_calls_travel_together_once_they_turned_out_quick(waiting, seconds_per_call, sent):
+    keys = pl.DataFrame({"key": [f"k{number}" for number in range(waiting)]})
+    ready = deque([Ready(keys, sizes=(1,) * waiting)])
+    assert calls_of_next(SimpleNamespace(ready=ready, seconds_per_call=seconds_per_call), workers=2) == sent
+
+
+def test_calls_that_travel_together_have_so_many_keys_at_most():
+    keys = pl.DataFrame({"key": [f"k{number:05d}" for number in range(45_000)]})
+    ready = Ready(keys, sizes=(15_000, 4_000, 1_001, 24_999))
+    taken = []
+    while ready is not None:
+        first, ready = ready.split(9)
+        taken.append((first.sizes, first.keys.height, first.keys.item(0, "key")))
+    assert taken == [
+        ((15_000, 4_000), 19_000, "k00000"),
+        ((1_001,), 1_001, "k19000"),
+        ((24_999,), 24_999, "k20001"),
+    ]

@@ -144,7 +144,7 @@ def test_b9_f15_a_killed_worker_names_its_key_and_the_others_go_on(
     killed, fine, queued = answers(shared, 3)
     death = died(killed)
     assert "killed by signal 9 (SIGKILL)" in death.reason
-    assert death.begun == ("r=a", "r=b")
+    assert death.begun == 2
     assert not death.timed_out
     assert succeeded(fine) == ["r=a", "r=b", "r=c"]
     assert succeeded(queued) == ["r=a"]
@@ -160,7 +160,7 @@ def test_f15_os_exit_names_its_code(shared: ProcessExecutor, ref: Callable[[str]
     shared.submit(make_work(["a", "b"], function=ref("exits_in_a_batch"), batched=True))
     one_key, batch = (died(answer) for answer in answers(shared, 2))
     assert "exit code 3" in one_key.reason
-    assert one_key.begun == ("r=a", "r=b")
+    assert one_key.begun == 2
     assert "exit code 1" in batch.reason
     assert batch.begun is None
 
@@ -171,7 +171,7 @@ def test_a_worker_that_exits_as_if_all_were_well_is_noticed(
     shared.submit(make_work(["a"], function=ref("exits_quietly")))
     death = died(answers(shared, 1)[0])
     assert "without an answer" in death.reason
-    assert death.begun == ("r=a",)
+    assert death.begun == 1
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_timeouts_stop_sleeping_and_spinning_calls(
     for death in one_key:
         assert death.timed_out
         assert death.reason == "timed out after 1 s"
-        assert death.begun == ("r=a", "r=b")
+        assert death.begun == 2
     assert batch.timed_out
     assert batch.begun is None
 

@@ -1,0 +1,191 @@
+"""Several quick batched calls as one work: called one after the other, stored together.
+
+To describe a call, to send it and to store its answer takes longer than many a call does. Calls that turned
+out quick therefore travel together, as one-key calls do, and what they answer becomes one pack. Each stays a
+call of its own, with its keys, timeout, lines and row in the ledger; the first that is anything but well
+ends the work, and what was not begun is handed back.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from barca.errors import OutputError
+from barca.exec.batch import BatchCalling
+from barca.exec.boundary import describe
+from barca.exec.calling import NOTHING, Calling
+from barca.exec.memory import read_peak, reset_peak
+from barca.exec.outcomes import outcome_rows
+from barca.exec.output import Answer
+from barca.exec.storing import store_answer
+from barca.model import WorkResult
+from barca.records import replace
+from barca.schemas import KEY, OUTCOMES, empty
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from barca.exec.boundary import Alarm, Failure
+    from barca.exec.capture import Recorder
+    from barca.model import Definition, Work
+
+
+def part_of(work: Work, first: int, count: int = 1) -> Work:
+    """The work of some consecutive calls of a work of several."""
+    chosen = work.calls[first : first + count]
+    offset = sum(keys for _, keys in work.calls[:first])
+    length = sum(keys for _, keys in chosen)
+    inputs = tuple(
+        replace(binding, fragments=binding.fragments.slice(offset, length))
+        if binding.mode == "same_key" and binding.fragments.height == work.keys.height
+        else binding
+        for binding in work.inputs
+    )
+    return replace(
+        work,
+        id=chosen[0][0],
+        keys=work.keys.slice(offset, length),
+        calls=chosen if count > 1 else (),
+        inputs=inputs,
+    )
+
+
+def parts_of(work: Work, result: WorkResult) -> Iterator[tuple[Work, WorkResult]]:
+    """Each part of a result with the work that it is of; of a work of one call, these two."""
+    if not work.calls:
+        yield work, result
+        return
+    first = 0
+    for part in result.parts:
+        count = max(1, len(part.took))
+        yield part_of(work, first, count), part
+        first += count
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A call that went well, and is not stored yet.
+
+    Attributes:
+        answer: What it answered.
+        elapsed_seconds: What it took.
+        max_rss_bytes: Peak memory while it ran, if known.
+    """
+
+    answer: Answer
+    elapsed_seconds: float
+    max_rss_bytes: int | None = None
+
+
+class Trip(Calling):
+    """A work of several batched calls."""
+
+    _parts: tuple[WorkResult, ...] = ()
+
+    def _call(self, definition: Definition[..., Any], recorder: Recorder, alarm: Alarm) -> None:
+        deadline = time.perf_counter() + (self._work.budget_seconds or float("inf"))
+        done: list[Done] = []
+        stopped: WorkResult | None = None
+        for index in range(len(self._work.calls)):
+            began = time.perf_counter()
+            if began > deadline and index:
+                break
+            reset_peak()
+            call = self._part(index)
+            recorder.call = self._work.calls[index][0]
+            answer = self._ask(call, definition, alarm)
+            seconds = time.perf_counter() - began
+            if answer is None:
+                stopped = call.result(seconds)
+                self.interrupted = call.interrupted
+                break
+            done.append(Done(answer, seconds, read_peak()))
+            spill = self._means.spill
+            if spill is not None and not spill.keep(answer, seconds):
+                break
+        self._store_all(done)
+        if stopped is not None and stopped.outcomes.height:
+            self._parts = (*self._parts, stopped)
+
+    def _part(self, index: int) -> BatchCalling:
+        return BatchCalling(part_of(self._work, index), self._means._replace(keep=None), index)
+
+    def _ask(self, call: BatchCalling, definition: Definition[..., Any], alarm: Alarm) -> Answer | None:
+        """What a call answered, to be stored later; `None` where it was not all well, then it is settled."""
+        with call.sorter() as sorter:
+            try:
+                problem = call.ask(definition, sorter, alarm)
+                if problem is None and not call.interrupted and call.may_travel(sorter.answer):
+                    return sorter.answer
+                call.settle(sorter.answer, problem)
+            except BaseException as error:
+                call.give_up(error)
+        return None
+
+    def _take(self, finished: Iterable[tuple[Any, float]]) -> None:
+        self._store_all([Done(answer, seconds) for answer, seconds in finished])
+
+    def _store_all(self, done: Sequence[Done]) -> None:
+        """Store what the first calls answered: together where that is possible, else one by one."""
+        if not done:
+            return
+        together = self._store_together(done)
+        if together is not None:
+            self._parts = (together,)
+            return
+        for index, one in enumerate(done):
+            call = self._part(index)
+            call.settle(one.answer, None)
+            self._parts = (*self._parts, call.result(one.elapsed_seconds))
+
+    def _store_together(self, done: Sequence[Done]) -> WorkResult | None:
+        tables = [one.answer.table for one in done if one.answer.table is not None]
+        if tables and (len(tables) < len(done) or any(table.schema != tables[0].schema for table in tables)):
+            return None
+        whole = part_of(self._work, 0, len(done))
+        values = {key: value for one in done for key, value in one.answer.values.items()}
+        try:
+            answer = Answer(values=values, table=pl.concat(tables) if tables else None)
+            stored = store_answer(whole, self._store, answer, "-c")
+        except OutputError:
+            return None
+        if stored.failures:
+            return None
+        sizes = [keys for _, keys in self._work.calls]
+        seconds = [one.elapsed_seconds for one, keys in zip(done, sizes, strict=False) for _ in range(keys)]
+        return WorkResult(
+            outcomes=outcome_rows(whole.keys.get_column(KEY).to_list(), {}, seconds, whole.attempt),
+            fragments=stored.fragments,
+            elapsed_seconds=sum(one.elapsed_seconds for one in done),
+            took=tuple((one.elapsed_seconds, one.max_rss_bytes) for one in done),
+        )
+
+    def give_up(self, error: BaseException) -> None:
+        """Every call has failed for this error, unless it is Ctrl-C."""
+        super().give_up(error)
+        if not self.interrupted:
+            self._parts = failed_result(self._work, describe(error)).parts
+
+    def result(self, elapsed_seconds: float) -> WorkResult:
+        """What became of the calls, as far as they were begun."""
+        return _of_parts(self._parts, elapsed_seconds)
+
+
+def failed_result(work: Work, failure: Failure, *, elapsed_seconds: float = 0.0) -> WorkResult:
+    """The result of a work whose every key failed for one reason."""
+    if work.calls:
+        parts = (part_of(work, index) for index in range(len(work.calls)))
+        return _of_parts(tuple(failed_result(part, failure) for part in parts), elapsed_seconds)
+    keys = work.keys.get_column(KEY).to_list()
+    outcomes = outcome_rows(keys, dict.fromkeys(keys, failure), elapsed_seconds, work.attempt)
+    return WorkResult(outcomes=outcomes, fragments=NOTHING, elapsed_seconds=elapsed_seconds)
+
+
+def _of_parts(parts: tuple[WorkResult, ...], elapsed_seconds: float) -> WorkResult:
+    return WorkResult(
+        outcomes=empty(OUTCOMES), fragments=NOTHING, elapsed_seconds=elapsed_seconds, parts=parts
+    )
