@@ -60,6 +60,12 @@ class Pack:
         begin, end = self.fragments.select(pl.col(ROW_OFFSET).min(), ends.max()).row(0)
         return int(begin), int(end)
 
+    @property
+    def adjoining(self) -> bool:
+        """Whether the row range that the fragments span has no other fragment's rows in it."""
+        begin, end = self.span
+        return int(self.fragments.get_column(ROWS).sum()) == end - begin
+
     def ranges(self) -> Iterator[tuple[str, int, int]]:
         """For each fragment its key, and its offset and length in `rows`."""
         begin, _ = self.span
@@ -77,9 +83,16 @@ def open_packs(store: PackStore, fragments: pl.DataFrame) -> list[Pack]:
     Raises:
         FragmentError: A pack is missing, unreadable, or another one.
     """
+    if fragments.is_empty():
+        return []
+    paths = fragments.get_column(PATH)
+    if (paths == paths[0]).all():  # which grouping takes longer to tell
+        parts = [(str(paths[0]), fragments)]
+    else:
+        parts = [(str(path), part) for (path,), part in fragments.group_by(PATH, maintain_order=True)]
     return [
         Pack(path, part.get_column(FORMAT)[0], verify(path, store.metadata(path)), part)
-        for (path,), part in fragments.group_by(PATH, maintain_order=True)
+        for path, part in parts
     ]
 
 

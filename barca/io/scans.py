@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
     from barca.ports import PackStore
 
+_SLICED: Final = 20_000
+"""Up to so many rows that lie together are read as they lie, and filters of the user come after; more are
+found by their keys, so that a filter may skip row groups."""
+
 _LISTED: Final = 1_000
 """Up to so many wanted values are also given as a list, by which whole row groups are skipped."""
 
@@ -76,6 +80,10 @@ def _scan(
     paths = [pack.path for pack in packs]
     if not partial:
         return store.scan(paths, schema)
+    if len(packs) == 1 and packs[0].adjoining:
+        begin, end = packs[0].span
+        if end - begin <= _SLICED:
+            return store.scan(paths, schema).slice(begin, end - begin)
     by = free_name(PATH, schema.names())
     wanted = pl.concat([pack.fragments.select(PATH, *map(dimension, dimensions)) for pack in packs])
     wanted.columns = [by, *dimensions]
