@@ -94,7 +94,7 @@ class Calling(ABC):
             self._publisher = self._make_publisher(load(self._work.function))
             self._take(finished)
         except BaseException:
-            self._begun, self._elapsed = list[str](), []
+            self._begun, self._elapsed = list[str](), list[float]()
 
     @abstractmethod
     def _call(self, definition: Definition[..., Any], recorder: Recorder, alarm: Alarm) -> None:

@@ -18,6 +18,7 @@ from barca.exec.queues import NodeQueue, Ready
 from barca.exec.report import RunReport, node_report, run_report
 from barca.exec.sizes import BUDGET_SECONDS, calls_of_next, keys_of_next, learn, patience, remembered
 from barca.exec.trips import part_of, parts_of
+from barca.graph import short_name
 from barca.model import WorkerDied
 from barca.plan.parts import rows_of
 from barca.records import replace
@@ -145,7 +146,7 @@ class Runner:
         node_id = queue.plan.node.id
         failed = source not in self._skipped and self._queues[source].failed.height
         how = "failed" if failed else "was skipped"
-        self._skipped[node_id] = ("upstream_failed", f"depends on '{_name(source)}', which {how}")
+        self._skipped[node_id] = ("upstream_failed", f"depends on '{short_name(source)}', which {how}")
         queue.waiting = queue.waiting.clear()
         queue.ready.clear()
         queue.gates.clear()
@@ -201,6 +202,9 @@ class Runner:
         light = self._weight == 0 or self._weight + weight <= self._ports.capacity
         return light and self._running() < self._ports.executor.workers
 
+    def _held(self, node_id: NodeId) -> pl.DataFrame:
+        return self._queues[node_id].fragments()
+
     def _submit(self, queue: NodeQueue, ready: Ready, weight: int) -> None:
         kind = "b" if queue.batched else "w"
         names = [f"{kind}{next(self._numbers)}" for _ in ready.sizes or (0,)]
@@ -210,7 +214,7 @@ class Runner:
             ready=ready,
             calls=tuple(zip(names, ready.sizes, strict=True)) if len(names) > 1 else (),
             budget_seconds=BUDGET_SECONDS,
-            held=lambda node_id: self._queues[node_id].fragments(),
+            held=self._held,
         )
         queue.in_flight += 1
         self._weight += weight
@@ -387,14 +391,13 @@ class Runner:
             cause = next((name for name in sources if name in lost or name in self._skipped), None)
             if cause is not None:
                 how = "was skipped" if cause in self._skipped else "failed"
-                self._skipped[plan.node.id] = ("upstream_failed", f"depends on '{_name(cause)}', which {how}")
+                self._skipped[plan.node.id] = (
+                    "upstream_failed",
+                    f"depends on '{short_name(cause)}', which {how}",
+                )
 
     def report(self, elapsed_seconds: float) -> RunReport:
         """How things stand, which is how they ended once `run` has returned or raised."""
         queues = {name: self._queues.get(name) or NodeQueue(plan) for name, plan in self._plan.nodes.items()}
         nodes = {name: node_report(queue, self._skipped.get(name)) for name, queue in queues.items()}
         return run_report(self._run_id, self._plan, nodes, self._journal, elapsed_seconds)
-
-
-def _name(node_id: NodeId) -> str:
-    return node_id.rpartition(":")[2]

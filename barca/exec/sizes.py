@@ -1,4 +1,4 @@
-"""How many keys of a node the next work takes, where the plan does not say."""
+"""How many keys, or calls, of a node the next work takes."""
 
 from __future__ import annotations
 

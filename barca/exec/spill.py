@@ -1,7 +1,7 @@
-"""What the finished one-key calls of a work came to, kept outside of their process until all are stored.
+"""What the finished calls of a work of several came to, kept outside of their process until all are stored.
 
-Calls of a chunk are stored together, once the chunk has ended. Should the process die before, what they came
-to is read from the file that is written here, so that none of them is made twice.
+Calls that travel together are stored together, once all of them have ended. Should the process die before,
+what they came to is read from the file that is written here, so that none of them is made twice.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Spill:
         """Keep what the next call of the work came to.
 
         Args:
-            came: What it returned, or its `Failure`.
+            came: What it returned, or its `Failure`; of a batched call, its `Answer`.
             elapsed_seconds: Of the call.
 
         Returns:

@@ -54,6 +54,18 @@ STEPS = """
     def exits_in_a_batch(r):
         os._exit(1)
 
+    @asset(partitions={"r": KEYS}, batch=1)
+    def exits_in_the_second_call(r):
+        if "b" in r:
+            os._exit(1)
+        return {key: 1 for key in r}
+
+    @asset(partitions={"r": KEYS}, batch=1)
+    def sleeps_in_the_third_call(r):
+        if "c" in r:
+            time.sleep(60)
+        return {key: 1 for key in r}
+
     @asset(partitions={"r": KEYS})
     def sleeps(r):
         if r == "b":
@@ -163,6 +175,23 @@ def test_f15_os_exit_names_its_code(shared: ProcessExecutor, ref: Callable[[str]
     assert one_key.begun == 2
     assert "exit code 1" in batch.reason
     assert batch.begun is None
+
+
+def test_of_several_batched_calls_only_the_one_that_ended_the_worker_is_lost(
+    shared: ProcessExecutor, ref: Callable[[str], FunctionRef]
+) -> None:
+    calls = (("b9301", 1), ("b9302", 1), ("b9303", 1))
+    for name, limit in (("exits_in_the_second_call", 300.0), ("sleeps_in_the_third_call", 0.5)):
+        work = make_work(
+            ["a", "b", "c"], function=ref(name), batched=True, calls=calls, timeout_seconds=limit
+        )
+        shared.submit(work)
+    exited, timed_out = (died(answer) for answer in answers(shared, 2))
+    assert (exited.begun, exited.timed_out) == (2, False)
+    assert (timed_out.begun, timed_out.timed_out) == (3, True)
+    for death, kept in ((exited, ["r=a"]), (timed_out, ["r=a", "r=b"])):
+        assert death.finished is not None
+        assert [key for part in death.finished.parts for key in succeeded(part)] == kept
 
 
 def test_a_worker_that_exits_as_if_all_were_well_is_noticed(

@@ -597,3 +597,63 @@ def test_b6_grouping_workers_and_threads_change_nothing(make_project):
         assert sizes == {"none": {1}, "label": {1667, 1666}}.get(form, {500} if options else {5000})
     assert len(found[0]) == 10_000
     assert all(other == found[0] for other in found)
+
+
+QUICK = """
+    import os, pathlib
+    import polars as pl
+    from barca import asset, partitions, partitions_from
+
+    HERE = pathlib.Path(__file__).parent
+    KEYS = [f"r{number:02d}" for number in range(60)]
+
+    @asset(partitions={"r": partitions(KEYS)}, batch=3)
+    def quick(r: list[str]) -> pl.DataFrame:
+        with open(HERE / "quick.calls", "a") as file:
+            file.write(",".join(r) + "\\n")
+        if "r40" in r and (HERE / "deadly").exists():
+            os._exit(1)
+        if "r25" in r and (HERE / "wrong").exists():
+            raise ValueError("r25")
+        return pl.DataFrame({"r": r, "n": range(len(r))})
+
+    @asset(partitions={"r": partitions_from(quick)}, batch=3)
+    def again(r: list[str], quick: pl.DataFrame) -> dict:
+        return {key: n for key, n in quick.rows()}
+"""
+
+
+@pytest.mark.parametrize("executor", ["inline", "processes"])
+def test_quick_calls_travel_together_and_each_is_recorded_as_a_call(project, executor):
+    project.write("barca.toml", "[execution]\npool_size = 1\n")
+    project.write("pipeline.py", QUICK)
+    opened = project.open(executor=executor)
+    result = opened.get("again")
+    calls = [line.split(",") for line in (project.root / "quick.calls").read_text().split()]
+    assert calls == [[f"r{number + more:02d}" for more in range(3)] for number in range(0, 60, 3)]
+    counts = {step["id"]: step["batch"]["calls"] for step in result.to_dict()["steps"]}
+    assert counts == {"pipeline.py:quick": 20, "pipeline.py:again": 20}
+    for name in ("quick", "again"):
+        [size] = opened.stats(name)["sizes"]
+        assert (size["calls"], size["keys"]) == (20, {"from": 3, "to": 3})
+        assert len(list((project.root / ".barca/artifacts").rglob(f"*{name}*/*.parquet"))) < 8
+    assert project.get("again").to_dict()["steps_executed"] == 0
+    assert set(project.get("again").value.values()) == {0, 1, 2}
+
+
+def test_a_worker_that_dies_among_quick_calls_costs_the_keys_of_its_own_call(project):
+    project.write("barca.toml", "[execution]\npool_size = 1\n")
+    project.write("pipeline.py", QUICK)
+    (project.root / "deadly").touch()
+    (project.root / "wrong").touch()
+    result = project.open(executor="processes").get("quick")
+    out = result.to_dict()
+    calls = [line.split(",") for line in (project.root / "quick.calls").read_text().split()]
+    assert out["steps"][0]["partitions"]["failed"] == 2
+    made = {f"r{number:02d}": sum(f"r{number:02d}" in call for call in calls) for number in range(60)}
+    assert {key for key, count in made.items() if count > 1} == {f"r{n}" for n in (24, 25, 26, 39, 40, 41)}
+    assert [call for call in calls if "r25" in call] == [["r24", "r25", "r26"], ["r25"]]
+    assert [call for call in calls if "r40" in call] == [["r39", "r40", "r41"], ["r40"]]
+    (project.root / "deadly").unlink()
+    (project.root / "wrong").unlink()
+    assert project.get("quick").to_dict()["steps_executed"] == 2
