@@ -113,9 +113,8 @@ class Runner:
             queue.seconds_per_key = remembered(rows_of(node_id, plan.inputs))
             self._refuse(queue, self._ports.publications.admit(node_plan, queue.fragments(), every_key=whole))
             self._connect(queue)
-            self._journal.tell(
-                events.NodePlanned(node_id, node_plan.decision.height, queue.total, node_plan.calls.height)
-            )
+            keys, calls = node_plan.decision.height, node_plan.calls.height
+            self._journal.tell(events.NodePlanned(node_id, keys, queue.total, calls))
 
     def _refuse(self, queue: NodeQueue, refused: Mapping[str, Sequence[str]]) -> None:
         """Keys with a result that sinks did not take have failed."""
@@ -144,9 +143,7 @@ class Runner:
     def _skip(self, queue: NodeQueue, source: NodeId) -> None:
         """Leave a node out as a whole, because an input that it reads whole lacks results."""
         node_id = queue.plan.node.id
-        failed = source not in self._skipped and self._queues[source].failed.height
-        how = "failed" if failed else "was skipped"
-        self._skipped[node_id] = ("upstream_failed", f"depends on '{short_name(source)}', which {how}")
+        self._skipped[node_id] = self._because(source)
         queue.waiting = queue.waiting.clear()
         queue.ready.clear()
         queue.gates.clear()
@@ -390,11 +387,13 @@ class Runner:
             sources = (edge.source for edge in plan.node.edges)
             cause = next((name for name in sources if name in lost or name in self._skipped), None)
             if cause is not None:
-                how = "was skipped" if cause in self._skipped else "failed"
-                self._skipped[plan.node.id] = (
-                    "upstream_failed",
-                    f"depends on '{short_name(cause)}', which {how}",
-                )
+                self._skipped[plan.node.id] = self._because(cause)
+
+    def _because(self, source: NodeId) -> tuple[str, str]:
+        """Why what reads a node is left out."""
+        failed = source not in self._skipped and self._queues[source].failed.height
+        how = "failed" if failed else "was skipped"
+        return "upstream_failed", f"depends on '{short_name(source)}', which {how}"
 
     def report(self, elapsed_seconds: float) -> RunReport:
         """How things stand, which is how they ended once `run` has returned or raised."""
