@@ -8,7 +8,7 @@ import polars as pl
 
 from barca import events
 from barca.exec.records import Ended, call_rows, definition_row, materialization_rows
-from barca.exec.report import Failure
+from barca.exec.report import Failure, NodeReport, RunReport
 from barca.model import WorkResult
 from barca.partitions import display_text
 from barca.plan.edges import folds_digest
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from barca._typing import NodeId
     from barca.model import Work, WorkerDied
-    from barca.plan.inputs import NodePlan, PlanInputs
+    from barca.plan.inputs import NodePlan, Plan, PlanInputs
     from barca.ports import Clock, LedgerWriter, Listener
 
 GROUP_SECONDS: Final = 0.5
@@ -132,6 +132,20 @@ class Journal:
         self._hand_over()
         self._writer.flush()
         self._patience = max(GROUP_SECONDS, _COSTS * (self._clock.monotonic() - began))
+
+    def report(
+        self, run_id: str, plan: Plan, nodes: Mapping[NodeId, NodeReport], elapsed_seconds: float
+    ) -> RunReport:
+        """How the run stands, which is how it ended once it has."""
+        return RunReport(
+            run_id=run_id,
+            status="failed" if self.failure else "success",
+            plan=plan,
+            nodes=nodes,
+            failure=self.failure,
+            elapsed_seconds=elapsed_seconds,
+            warnings=self.warnings,
+        )
 
     def _note(self, plan: NodePlan, inputs: PlanInputs, ended: Ended) -> None:
         self._ended.setdefault(plan.node.id, (plan, inputs, []))[2].append(ended)

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from barca._typing import NodeId
-    from barca.exec.journal import Journal
     from barca.exec.queues import NodeQueue
     from barca.plan.inputs import NodePlan, Plan
 
@@ -95,18 +94,3 @@ class RunReport:
     elapsed_seconds: float
     warnings: Sequence[str] = field(default_factory=tuple)
     stored: Mapping[NodeId, pl.DataFrame] = field(default_factory=dict)
-
-
-def run_report(
-    run_id: str, plan: Plan, nodes: Mapping[NodeId, NodeReport], journal: Journal, elapsed_seconds: float
-) -> RunReport:
-    """How a run stands, which is how it ended once it has."""
-    return RunReport(
-        run_id=run_id,
-        status="failed" if journal.failure else "success",
-        plan=plan,
-        nodes=nodes,
-        failure=journal.failure,
-        elapsed_seconds=elapsed_seconds,
-        warnings=journal.warnings,
-    )

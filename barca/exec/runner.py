@@ -15,8 +15,8 @@ from barca.exec.attempts import died_on, handed_back, next_attempt, not_ended
 from barca.exec.journal import Journal
 from barca.exec.outcomes import death_rows, success_rows
 from barca.exec.queues import NodeQueue, Ready
-from barca.exec.report import RunReport, node_report, run_report
-from barca.exec.sizes import BUDGET_SECONDS, calls_of_next, keys_of_next, learn, patience, remembered
+from barca.exec.report import RunReport, node_report
+from barca.exec.sizes import BUDGET_SECONDS, learn, patience, remembered, take_next
 from barca.exec.trips import part_of, parts_of
 from barca.graph import short_name
 from barca.model import WorkerDied
@@ -188,9 +188,7 @@ class Runner:
         for queue in reversed(list(self._queues.values())):
             weight = queue.plan.node.definition.weight
             while queue.ready and self._free(weight):
-                workers = self._ports.executor.workers
-                taken = queue.take(keys_of_next(queue, workers), calls_of_next(queue, workers))
-                self._submit(queue, taken, weight)
+                self._submit(queue, take_next(queue, self._ports.executor.workers), weight)
 
     def _running(self) -> int:
         return sum(queue.in_flight for queue in self._queues.values())
@@ -399,4 +397,4 @@ class Runner:
         """How things stand, which is how they ended once `run` has returned or raised."""
         queues = {name: self._queues.get(name) or NodeQueue(plan) for name, plan in self._plan.nodes.items()}
         nodes = {name: node_report(queue, self._skipped.get(name)) for name, queue in queues.items()}
-        return run_report(self._run_id, self._plan, nodes, self._journal, elapsed_seconds)
+        return self._journal.report(self._run_id, self._plan, nodes, elapsed_seconds)

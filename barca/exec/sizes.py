@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from barca.exec.queues import NodeQueue
+    from barca.exec.queues import NodeQueue, Ready
     from barca.model import Work
 
 BUDGET_SECONDS: Final = 0.5
@@ -29,6 +29,11 @@ SPREAD_SECONDS: Final = 0.25
 
 SHARED_SECONDS: Final = 2.0
 """Calls of `batch="auto"` are not made shorter than this to give every worker one."""
+
+
+def take_next(queue: NodeQueue, workers: int) -> Ready:
+    """What to send next of a node of which something is ready."""
+    return queue.take(keys_of_next(queue, workers), calls_of_next(queue, workers))
 
 
 def keys_of_next(queue: NodeQueue, workers: int) -> int:
