@@ -141,15 +141,9 @@ def keyed_part(
     if returned.get_column(VALUE).null_count() == returned.height:
         return Part(keys, (), ())
     column = f"{edge.parameter}:value"
-    values = returned.select(
-        pl.col(KEY).alias(dimension(name)), hash_column(returned.get_column(VALUE)).alias(column)
-    )
-    if keys.height == values.height and keys.get_column(dimension(name)).equals(
-        values.get_column(dimension(name))
-    ):
-        found = keys.hstack([values.get_column(column)])
-    else:
-        found = keys.join(values, on=dimension(name), how="left", maintain_order="left")
+    values = returned.select(pl.col(KEY).alias(dimension(name)), pl.col(VALUE).alias(column))
+    found = lookup(keys, values, [column], on=dimension(name))
+    found = found.with_columns(hash_column(found.get_column(column)))
     own = () if source.definition.cutoff else (("i", identity),)
     fields: Sequence[tuple[str, str | pl.Expr]] = (*own, ("w", pl.col(column)))
     marks = (
