@@ -163,7 +163,9 @@ def check_usage(where: str, line: str) -> None:
     name, *arguments = shlex.split(line, comments=True)[1:]
     group = get_command(make_app())
     assert name in group.commands, f"{where}: {line}"
-    group.commands[name].make_context(name, arguments, parent=group.make_context("barca", [], resilient_parsing=True))
+    group.commands[name].make_context(
+        name, arguments, parent=group.make_context("barca", [], resilient_parsing=True)
+    )
 
 
 @pytest.mark.parametrize(
