@@ -21,7 +21,16 @@ import polars as pl
 INTRODUCTION = """\
 One batched call returns a row for each key, which is published to the sink named, a directory for each key in
 the dataset. *Time* is the median, in seconds, of whole fresh processes; *without* is the same run without a
-sink.
+sink. *Bare* is a script that does nothing but write such rows as a Hive dataset with Polars, in place and
+without waiting for the disk; *ratio* is the median of the times over those of the script just before.
+"""
+BARE = """\
+import json, pathlib
+import polars as pl
+
+versions = json.loads((pathlib.Path(__file__).parent / "versions.json").read_text())
+rows = pl.DataFrame({"k": list(versions), "version": list(versions.values())})
+rows.lazy().sink_parquet(pl.PartitionBy("bare/", key="k", include_key=False), mkdir=True, engine="streaming")
 """
 PIPELINE = """\
 import json, pathlib
@@ -41,9 +50,9 @@ SINKS = {"": "", "dataset": '@sink("out/")', "Delta table": '@sink("out/", forma
 PHASES = ("cold", "one key changed", "nothing changed")
 
 
-def run(root: Path) -> float:
+def run(root: Path, *arguments: str) -> float:
     started = time.perf_counter()
-    command = [sys.executable, "-m", "barca", "get", "scored", "pipeline.py", "--json"]
+    command = [sys.executable, *(arguments or ("-m", "barca", "get", "scored", "pipeline.py", "--json"))]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - started
     assert done.returncode == 0, done.stderr
@@ -62,20 +71,22 @@ def check(root: Path, sink: str, keys: int, changed: int) -> None:
     assert told.row(0) == (keys, keys, keys + changed), told
 
 
-def measure(sink: str, keys: int) -> dict[str, float]:
+def measure(sink: str, keys: int, root: Path) -> dict[str, float]:
     """Seconds by phase."""
-    with tempfile.TemporaryDirectory() as directory:
-        root = Path(directory)
-        (root / "barca.toml").touch()
-        (root / "pipeline.py").write_text(PIPELINE.format(sink=SINKS[sink]))
-        versions = {f"r{number:07d}": 1 for number in range(keys)}
-        seconds = {}
-        for number, phase in enumerate(PHASES):
-            versions["r0000000"] = 2 if number else 1
-            (root / "versions.json").write_text(json.dumps(versions))
-            seconds[phase] = run(root)
-            check(root, sink, keys, changed=min(number, 1))
-        return seconds
+    root.mkdir()
+    (root / "barca.toml").touch()
+    (root / "pipeline.py").write_text(PIPELINE.format(sink=SINKS[sink]))
+    (root / "bare.py").write_text(BARE)
+    versions = {f"r{number:07d}": 1 for number in range(keys)}
+    seconds = {}
+    for number, phase in enumerate(PHASES):
+        versions["r0000000"] = 2 if number else 1
+        (root / "versions.json").write_text(json.dumps(versions))
+        if sink == "dataset" and not number:
+            seconds["bare"] = run(root, "bare.py")
+        seconds[phase] = run(root)
+        check(root, sink, keys, changed=min(number, 1))
+    return seconds
 
 
 def main() -> None:
@@ -85,19 +96,30 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--keys", type=int, default=10_000)
     options = parser.parse_args()
-    found = {sink: [measure(sink, options.keys) for _ in range(options.repeat)] for sink in SINKS}
+    found: dict[str, list[dict[str, float]]] = {sink: [] for sink in SINKS}
+    # files are deleted at the end only: for a while some file systems are slow to make new ones after that
+    with tempfile.TemporaryDirectory() as directory:
+        for number in range(options.repeat):
+            for place, sink in enumerate(SINKS):
+                found[sink].append(measure(sink, options.keys, Path(directory, f"{number}-{place}")))
     print(f"## Sinks\n\n{INTRODUCTION}")
-    print("| keys | sink | what | time | from, to | without |")
-    print("|---:|---|---|---:|---:|---:|")
+    print("| keys | sink | what | time | from, to | without | bare | ratio |")
+    print("|---:|---|---|---:|---:|---:|---:|---:|")
     for sink in SINKS:
         for phase in PHASES if sink else ():
             times = [seconds[phase] for seconds in found[sink]]
             without = statistics.median(seconds[phase] for seconds in found[""])
             spread = f"{min(times):.2f} to {max(times):.2f}"
-            print(
-                f"| {options.keys:,} | {sink} | {phase} | {statistics.median(times):.2f} | {spread} "
-                f"| {without:.2f} |"
-            )
+            row = f"| {options.keys:,} | {sink} | {phase} | {statistics.median(times):.2f} | {spread} "
+            print(f"{row}| {without:.2f} | {bare(found[sink], phase)} |")
+
+
+def bare(rounds: list[dict[str, float]], phase: str) -> str:
+    """Seconds of the bare script, and how many times as long the runs took: two cells."""
+    if phase != PHASES[0] or "bare" not in rounds[0]:
+        return " | "
+    ratio = statistics.median(seconds[phase] / seconds["bare"] for seconds in rounds)
+    return f"{statistics.median(seconds['bare'] for seconds in rounds):.2f} | {ratio:.2f}"
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def _write_file(frame: pl.DataFrame, path: Path) -> None:
     from barca.io.storage import staged
 
     with staged(path) as staging:
-        failures = write_tables([TableFile(frame, staging, EXTENSIONS[path.suffix.lower()])])
+        failures = write_tables([TableFile(frame, str(staging), EXTENSIONS[path.suffix.lower()])])
         if failures:
             raise UsageError(f"{path} cannot be written: {described(failures[0])}", code="output")
     rows, columns = frame.shape

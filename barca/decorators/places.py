@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pathlib import Path
 
+MARKER: Final = "_barca_sink.json"
+"""The name of the file at the prefix of a dataset or Delta table that says whose it is."""
+
 _SCHEME: Final = r"([A-Za-z][A-Za-z0-9+.-]+)://"
 """Text: `import barca` waits for no regular expression to be compiled."""
 _LOCAL: Final = ("file", "local")

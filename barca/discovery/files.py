@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barca.config import FILE_NAME
+from barca.decorators.places import MARKER
 from barca.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SKIPPED_FOLDERS = frozenset({"__pycache__", "build", "dist", "node_modules", "site-packages"})
-"""Folders that hold no code of the project, besides hidden ones and virtual environments."""
+"""Folders that hold no code of the project, besides hidden ones, virtual environments and datasets."""
 
 PACKAGE = Path(__file__).resolve().parents[1]
 """barca itself, which a checkout of barca holds and which is nobody's pipeline."""
@@ -102,6 +103,7 @@ def _skipped(folder: Path) -> bool:
         folder.name.startswith(".")
         or folder.name in SKIPPED_FOLDERS
         or (folder / "pyvenv.cfg").exists()
+        or (folder / MARKER).exists()
         or folder.resolve() == PACKAGE
     )
 

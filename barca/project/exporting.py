@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from barca.decorators.places import MARKER
 from barca.errors import SinkError, UsageError, did_you_mean
 from barca.graph import short_name
 from barca.io.annotations import return_annotation
@@ -13,7 +14,8 @@ from barca.io.sinks.contents import read_contents
 from barca.io.sinks.dataset import DatasetSink
 from barca.io.sinks.local import LocalDepot
 from barca.io.sinks.marker import Marker, read_marker, refuse_nested
-from barca.io.sinks.strangers import MARKER, entries, is_hidden
+from barca.io.sinks.publishing import write_all
+from barca.io.sinks.strangers import entries, is_hidden
 from barca.io.sinks.targets import EXTENSIONS, Refused, Target, described
 from barca.io.sinks.writing import TableFile, write_tables
 from barca.io.storage import staged
@@ -120,7 +122,7 @@ def _file(
         )
     table = view(current, node, held)
     with staged(place) as staging:
-        failures = write_tables([TableFile(table, staging, form)])
+        failures = write_tables([TableFile(table, str(staging), form)])
         if failures:
             raise _failed(node, described(failures[0]))
     return [place]
@@ -139,7 +141,7 @@ def _directory(current: Current, node: Node, held: pl.DataFrame, place: Path, fo
         with depot.staging() as own:
             tree = own / "tree"
             _write(current, node, held, target, tree)
-            depot.install(tree, "", own / "old")
+            depot.install(tree, "")
             depot.settle()
     except Refused as error:
         raise UsageError(str(error), code="export_refused", node=node.id) from error
@@ -150,12 +152,11 @@ def _write(current: Current, node: Node, held: pl.DataFrame, target: Target, tre
     tree.mkdir()
     depot = LocalDepot(tree)
     depot.write(MARKER, Marker.of(target).content())
-    sink = DatasetSink(target, depot)
     annotation = None if node.definition.batch is not None else return_annotation(node.definition.function)
     with depot.staging() as staging:
-        for contents in read_contents(current.store, held, annotation, node.dimensions):
-            for key, why in sink.write(contents, staging).items():
-                raise _failed(node, why, display_text(key) or None)
+        contents = read_contents(current.store, held, annotation, node.dimensions)
+        for key, why in write_all(DatasetSink(target, depot, staging), contents).items():
+            raise _failed(node, why, display_text(key) or None)
 
 
 def _require_ours(target: Target, depot: LocalDepot, node: Node) -> None:

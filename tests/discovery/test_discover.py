@@ -30,6 +30,8 @@ def test_no_files_means_every_file_that_imports_barca(project):
     for folder in (".hidden", "__pycache__", "build", "dist", "node_modules", "lib/site-packages", "env"):
         project.write(f"{folder}/x.py", ASSET.format(name="x"))
     project.write("env/pyvenv.cfg", "")
+    project.write("exports/k=a/x.py", ASSET.format(name="x"))
+    project.write("exports/_barca_sink.json", "{}")
     found = [path.relative_to(project.root).as_posix() for path in find_files(project.root)]
     assert found == ["a.py", "b.py", "late.py", "deep/er/c.py", "tests/test_x.py"]
     assert ids(project) == ["a.py:a", "b.py:b", "deep/er/c.py:c", "tests/test_x.py:test_x"]

@@ -38,12 +38,14 @@ class Content:
     Attributes:
         key: The key, Hive form.
         format: Of its fragment.
+        size: In bytes, about, of its fragment.
         table: Its rows, if it is stored as a table.
         payload: Otherwise what is stored: JSON text, a pickle, or the value of a keyed source.
     """
 
     key: str
     format: str
+    size: int
     table: pl.DataFrame | None = None
     payload: Any = None
 
@@ -130,15 +132,19 @@ def read_contents(
 
 
 def _read(store: PackStore, pack: Pack, annotation: Any, dimensions: Sequence[str]) -> list[Content]:
+    sizes = pack.fragments.get_column(SIZE_BYTES).to_list()
     if pack.format == "keyed":
         value = read_value(store, pack.fragments, annotation, dimensions)
-        return [Content(pack.keys[0], "keyed", payload=value)]
+        return [Content(pack.keys[0], "keyed", sizes[0], payload=value)]
     if pack.format != "table":
         payloads = read_payloads(store, pack)
         return [
-            Content(key, pack.format, payload=payload)
-            for key, payload in zip(pack.keys, payloads, strict=True)
+            Content(key, pack.format, size, payload=payload)
+            for key, size, payload in zip(pack.keys, sizes, payloads, strict=True)
         ]
     begin, end = pack.span
     rows = read_rows(store, pack) if pack.columns else pl.DataFrame(height=end - begin)
-    return [Content(key, "table", rows.slice(offset, height)) for key, offset, height in pack.ranges()]
+    return [
+        Content(key, "table", size, rows.slice(offset, height))
+        for size, (key, offset, height) in zip(sizes, pack.ranges(), strict=True)
+    ]

@@ -39,7 +39,7 @@ class Depot(Protocol):
         """Some of the files that are not hidden, as one is that begins with a dot, or stands below one."""
         ...
 
-    def flush(self, files: Sequence[Path], directory: Path) -> None:
+    def flush(self, files: Sequence[str], directory: Path) -> None:
         """Have prepared files on the disk, where that is where they stay."""
         ...
 
@@ -51,13 +51,8 @@ class Depot(Protocol):
         """
         ...
 
-    def install(self, staged: Path, name: str, aside: Path) -> None:
+    def install(self, staged: Path, name: str) -> None:
         """Have a prepared directory stand at a name, in the place of what stood there; hidden files stay.
-
-        Args:
-            staged: The directory.
-            name: Where.
-            aside: A free name in the staging directory.
 
         Raises:
             Refused: Others have put files there.

@@ -6,19 +6,19 @@ import ctypes
 import functools
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from barca.io.storage import flush_directory, flush_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 _FEW: Final = 16
 """Up to so many files are flushed one by one; more of them with all that waits for the disk."""
 
 
-def flush_files(files: Sequence[Path], directory: Path) -> None:
+def flush_files(files: Sequence[str], directory: Path) -> None:
     """Have files below a directory, and their names, on the disk before returning.
 
     Raises:
@@ -28,9 +28,10 @@ def flush_files(files: Sequence[Path], directory: Path) -> None:
     if together is not None:
         together(directory)
         return
-    for file in files:
+    paths = [Path(file) for file in files]
+    for file in paths:
         flush_file(file)
-    for parent in {above for file in files for above in file.parents if above.is_relative_to(directory)}:
+    for parent in {above for file in paths for above in file.parents if above.is_relative_to(directory)}:
         flush_directory(parent)
 
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2  # of renameat2, Linux
 _RENAME_SWAP: Final = 2  # of renamex_np, macOS
+OCCUPIED: Final = frozenset((errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR))
+"""What a rename says where something stands that it does not replace."""
+
 _UNSUPPORTED: Final = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM)
 
 
@@ -31,7 +34,7 @@ def put_in_place(new: Path, place: Path, aside: Path) -> None:
     try:
         new.rename(place)
     except OSError as error:
-        if error.errno not in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR}:
+        if error.errno not in OCCUPIED:
             raise
     else:
         return

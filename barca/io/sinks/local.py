@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barca.io.sinks.durable import flush_files
-from barca.io.sinks.exchange import put_in_place
+from barca.io.sinks.exchange import OCCUPIED, put_in_place
 from barca.io.sinks.hive import PART
 from barca.io.sinks.staging import discard, staging, staging_home
 from barca.io.sinks.strangers import entries, is_hidden, keep_hidden
@@ -66,7 +66,7 @@ class LocalDepot:
             return [self._root.name]
         return list(islice((name for name in entries(self._root) if not is_hidden(name)), limit))
 
-    def flush(self, files: Sequence[Path], directory: Path) -> None:
+    def flush(self, files: Sequence[str], directory: Path) -> None:
         """Have prepared files on the disk before they get their names."""
         flush_files(files, directory)
 
@@ -92,19 +92,18 @@ class LocalDepot:
         """Whether the file system takes capitals and small letters for the same; known while staging."""
         return self._home.with_name(self._home.name.upper()).exists()
 
-    def install(self, staged: Path, name: str, aside: Path) -> None:
+    def install(self, staged: Path, name: str) -> None:
         """Have a prepared directory stand at a name; what stood there is left in the staging directory."""
         place = self._root / name if name else self._root
+        parent = place.parent
         if name:
-            self._require_inside(place.parent)
-        if os.path.lexists(place):
-            keep_hidden(place, staged)
+            self._require_inside(parent)
         try:
-            put_in_place(staged, place, aside)
+            _put(staged, place)
         except FileNotFoundError:  # the first key there, or another process removed the last one
-            place.parent.mkdir(parents=True, exist_ok=True)
-            put_in_place(staged, place, aside)
-        self._touched.add(place.parent)
+            parent.mkdir(parents=True, exist_ok=True)
+            _put(staged, place)
+        self._touched.add(parent)
 
     def install_file(self, staged: Path, name: str) -> None:
         """Have a prepared file stand at a name, or where the link at that name leads."""
@@ -119,7 +118,7 @@ class LocalDepot:
         else:  # a link led elsewhere, perhaps to another file system
             with staging(staging_home(place.parent, place.name)) as own:
                 shutil.copy2(staged, own / "file")
-                flush_files([own / "file"], own)
+                flush_files([str(own / "file")], own)
                 (own / "file").replace(place)
         self._touched.add(place.parent)
 
@@ -180,3 +179,14 @@ class LocalDepot:
             where = "to other keys" if real.is_relative_to(self._root) else "out of the prefix"
             raise PermissionError(errno.EPERM, f"a link there leads {where}", str(parent))
         self._inside.add(parent)
+
+
+def _put(staged: Path, place: Path) -> None:
+    """Have a directory stand at a place: in one step where nothing is, or an empty directory."""
+    try:
+        staged.rename(place)
+    except OSError as error:
+        if error.errno not in OCCUPIED:
+            raise
+        keep_hidden(place, staged)
+        put_in_place(staged, place, staged.with_name(f"old-{staged.name}"))

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from barca.io.sinks.strangers import MARKER
+from barca.decorators.places import MARKER
 from barca.io.sinks.targets import Refused
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from barca.decorators.places import MARKER
 from barca.io.sinks.dataset import key_directory
 from barca.io.sinks.depots import depot_of
 from barca.io.sinks.hive import Unnameable
 from barca.io.sinks.marker import Marker, claim
-from barca.io.sinks.strangers import MARKER
 from barca.partitions import parse_key
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -16,10 +16,16 @@ from barca.io.sinks.targets import described
 from barca.schemas import KEY, PUBLISHED, RUN_HASH, SINK, empty
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from barca.io.sinks.contents import Content
     from barca.io.sinks.targets import Target
     from barca.ports import PackStore
+
+_STAGED_KEYS: Final = 10_000
+_STAGED_BYTES: Final = 256 * 2**20
+"""About so many keys, and bytes of packs, are prepared before they are put in place: all of them are flushed
+to the disk together, and need room on it beside what they replace."""
 
 
 @dataclass(slots=True)
@@ -90,11 +96,31 @@ def _publish(
     depot = depot_of(target)
     if target.kind == "dataset":
         claim(target, depot)
-        sink: FileSink | DatasetSink = DatasetSink(target, depot)
     else:
         refuse_nested(target)
-        sink = FileSink(target, depot, annotation)
     with depot.staging() as staging:
-        for contents in read_contents(store, fragments, annotation, target.dimensions):
-            failures |= sink.write(contents, staging)
+        sink: FileSink | DatasetSink
+        if target.kind == "dataset":
+            sink = DatasetSink(target, depot, staging)
+        else:
+            sink = FileSink(target, depot, staging, annotation)
+        failures |= write_all(sink, read_contents(store, fragments, annotation, target.dimensions))
     warnings += [warning for warning in sink.warnings if warning not in warnings]
+
+
+def write_all(sink: FileSink | DatasetSink, groups: Iterable[Sequence[Content]]) -> dict[str, str]:
+    """Write what keys hold.
+
+    Returns:
+        By key, why it could not be written.
+    """
+    failures: dict[str, str] = {}
+    keys = size = 0
+    for contents in groups:
+        sink.prepare(contents)
+        keys += len(contents)
+        size += sum(content.size for content in contents)
+        if keys >= _STAGED_KEYS or size >= _STAGED_BYTES:
+            failures |= sink.install()
+            keys = size = 0
+    return failures | sink.install()

@@ -88,13 +88,13 @@ class RemoteDepot:
         start = len(self._root) + 1
         return sorted(path[start:] for path in self._find(""))[:limit]
 
-    def flush(self, files: Sequence[Path], directory: Path) -> None:
+    def flush(self, files: Sequence[str], directory: Path) -> None:
         """Prepared files do not stay where they are."""
 
     def require_distinct(self, name: str) -> None:
         """Object stores tell all names apart."""
 
-    def install(self, staged: Path, name: str, aside: Path) -> None:  # noqa: ARG002 - nothing is moved
+    def install(self, staged: Path, name: str) -> None:
         """Upload a prepared directory; then delete what stood there and is not replaced."""
         old = self._replaceable(name)
         files = [path for path in staged.rglob("*") if path.is_file()]

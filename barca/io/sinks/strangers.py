@@ -7,14 +7,12 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from barca.decorators.places import MARKER
 from barca.io.sinks.hive import PART
 from barca.io.sinks.targets import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-MARKER: Final = "_barca_sink.json"
-"""The name of the file at a prefix that says whose it is."""
 
 _NAMED: Final = 4
 """So many strangers are named."""

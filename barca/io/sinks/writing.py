@@ -1,101 +1,114 @@
-"""Writing many files: tables in every format, several at a time, never with more than 128 open."""
+"""Writing many files: tables in every format, the pieces of one table together."""
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import polars as pl
 
+from barca.io.canonical import free_name
 from barca.io.packs import is_panic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
+
+    from polars.io.partition import FileProviderArgs
 
 T = TypeVar("T")
 
 PARQUET: Final[dict[str, Any]] = {"compression": "zstd", "compression_level": 3}
 """How Parquet is written for others to read."""
 
-_THREADS: Final = 4
-_OPEN: Final = 128
-"""So many threads write, and so many files at a time in all: a query opens all of its files at once."""
-
-_LAZY_WRITERS: Final[dict[str, Callable[..., Any]]] = {
+_WRITERS: Final[dict[str, Callable[..., Any]]] = {
     "parquet": partial(pl.LazyFrame.sink_parquet, **PARQUET),
     "ipc": partial(pl.LazyFrame.sink_ipc, compression="zstd"),
     "csv": pl.LazyFrame.sink_csv,
     "ndjson": pl.LazyFrame.sink_ndjson,
 }
 
-TABLE_FORMATS: Final = frozenset((*_LAZY_WRITERS, "json"))
+TABLE_FORMATS: Final = frozenset((*_WRITERS, "json"))
 """Formats that hold tables and of which Polars is the writer."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """A file to write: a table, or some rows of one."""
+    """A file to write: a table, or some rows of one.
+
+    Attributes:
+        table: The table. Files that follow one another and have the same one are its pieces.
+        path: Where, in a directory that is there.
+        format: One of `TABLE_FORMATS`.
+        offset: Of the first row.
+        rows: Number of rows; `None` for all that follow.
+    """
 
     table: pl.DataFrame | pl.LazyFrame
-    path: Path
+    path: str
     format: str
     offset: int = 0
     rows: int | None = None
 
 
 def write_tables(files: Sequence[TableFile]) -> Mapping[int, Exception]:
-    """Write files, and the directories that they are in.
+    """Write files.
 
     Returns:
         By position, why a file could not be written.
     """
-    numbered = [(number, file) for number, file in enumerate(files) if file.format != "json"]
     failures: dict[int, Exception] = {}
-    threads = min(_THREADS, os.cpu_count() or 1)
-    groups = list(_groups(numbered, _OPEN // threads))
-    if len(groups) == 1:
-        failures |= _write_group(groups[0])
-    elif groups:
-        with ThreadPoolExecutor(threads) as pool:
-            for failed in pool.map(_write_group, groups):
-                failures |= failed
-    for number, file in enumerate(files):
-        if file.format == "json" and (error := attempt(partial(_rows(file).write_json, file.path))):
-            failures[number] = error
+    for _, group in groupby(enumerate(files), lambda pair: (id(pair[1].table), pair[1].format)):
+        numbered = list(group)
+        pieces = [file for _, file in numbered]
+        if len(pieces) > 1 and pieces[0].format != "json" and attempt(partial(_write_pieces, pieces)) is None:
+            continue
+        # one by one, which tells what of the pieces could not be written
+        attempts = ((number, attempt(partial(_write, file))) for number, file in numbered)
+        failures |= {number: error for number, error in attempts if error is not None}
     return failures
 
 
-def _groups(
-    files: Sequence[tuple[int, TableFile]], together: int
-) -> Iterable[tuple[tuple[int, TableFile], ...]]:
-    for start in range(0, len(files), together):
-        yield tuple(files[start : start + together])
+def _write(file: TableFile) -> None:
+    rows = file.table.lazy().slice(file.offset, file.rows)
+    if file.format == "json":
+        rows.collect(engine="in-memory").write_json(file.path)
+    else:
+        _WRITERS[file.format](rows, file.path, engine="streaming")
 
 
-def _write_group(files: Sequence[tuple[int, TableFile]]) -> dict[int, Exception]:
-    """Write files in one query; where that fails one by one, to learn which."""
-    if len(files) > 1 and attempt(partial(_collect, [file for _, file in files])) is None:
-        return {}
-    attempts = ((number, attempt(partial(_collect, [file]))) for number, file in files)
-    return {number: error for number, error in attempts if error is not None}
+def _write_pieces(files: Sequence[TableFile]) -> None:
+    """Write pieces of a table in one query, which has few of the files open at a time."""
+    filled = [file for file in files if file.rows]
+    for file in files:
+        if not file.rows:  # makes no partition
+            _write(file)
+    if not filled:
+        return
+    table = filled[0].table.lazy().collect(engine="in-memory")
+    begin = pl.Series("begin", [file.offset for file in filled])
+    length = pl.Series("length", [file.rows for file in filled])
+    placed = (
+        pl.DataFrame([begin, length])
+        .with_row_index("piece")
+        .select("piece", pl.int_ranges("begin", pl.col("begin") + pl.col("length")).alias("row"))
+        .explode("row")
+    )
+    key = free_name("piece", table.columns)
+    rows = table[placed.get_column("row")].with_columns(placed.get_column("piece").alias(key))
 
+    def path(told: FileProviderArgs) -> str:
+        if told.index_in_partition:
+            raise RuntimeError("a piece came in parts")  # of which each would replace the one before
+        position: int = told.partition_keys.item()
+        return filled[position].path
 
-def _collect(files: Sequence[TableFile]) -> None:
-    for directory in {file.path.parent for file in files}:  # here, while other threads write others
-        directory.mkdir(parents=True, exist_ok=True)
-    queries = [
-        _LAZY_WRITERS[file.format](file.table.lazy().slice(file.offset, file.rows), file.path, lazy=True)
-        for file in files
-    ]
-    pl.collect_all(queries, engine="streaming")
-
-
-def _rows(file: TableFile) -> pl.DataFrame:
-    return file.table.lazy().slice(file.offset, file.rows).collect(engine="in-memory")
+    pieces = pl.PartitionBy(
+        "", key=key, include_key=False, approximate_bytes_per_file=None, file_path_provider=path
+    )
+    _WRITERS[filled[0].format](rows.lazy(), pieces, engine="streaming")
 
 
 def try_each(items: Mapping[str, T], action: Callable[[T], object], workers: int) -> dict[str, Exception]:

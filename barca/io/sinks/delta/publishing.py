@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from barca.decorators.places import MARKER
 from barca.io.columns import exactly
 from barca.io.scans import scan_fragments
 from barca.io.sinks.delta.rows import FILE_ROWS, RowWriter
@@ -18,7 +19,6 @@ from barca.io.sinks.delta.types import Conversion, Lossy, convert, widened
 from barca.io.sinks.delta.upkeep import tidy
 from barca.io.sinks.depots import depot_of
 from barca.io.sinks.marker import Marker, claim
-from barca.io.sinks.strangers import MARKER
 from barca.io.sinks.targets import Refused, described
 from barca.io.sinks.writing import attempt
 from barca.io.unify import conform

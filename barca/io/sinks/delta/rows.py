@@ -104,7 +104,7 @@ class RowWriter:
         staged = self._staging / uuid.uuid4().hex
         rows.write_parquet(staged, row_group_size=100_000, **PARQUET)
         size = staged.stat().st_size
-        self._depot.flush([staged], self._staging)
+        self._depot.flush([str(staged)], self._staging)
         self._depot.install_file(staged, name)
         partition = dict(zip(self._by, place, strict=True))
         self.files.append(DataFile(name, size, partition, _statistics(rows)))
