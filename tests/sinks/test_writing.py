@@ -43,10 +43,11 @@ def test_pieces_hold_their_rows_in_their_order(tmp_path, form, queries):
 
 
 def test_a_piece_that_cannot_be_written_is_told_and_the_others_are_there(tmp_path):
-    names = ["a", "a/b", "c"]  # a file is no directory
+    names = ["a", "file/b", "c"]
+    (tmp_path / "file").touch()
     files = [TableFile(TABLE, f"{tmp_path}/{name}", "parquet", n, 1) for n, name in enumerate(names)]
     failures = write_tables(files)
-    assert {number: type(error) for number, error in failures.items()} == {1: NotADirectoryError}
+    assert list(failures) == [1]
     assert [pl.read_parquet(tmp_path / name)["piece"].item() for name in "ac"] == [0, 2]
 
 
