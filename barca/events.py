@@ -56,6 +56,25 @@ class KeysDone:
 
 
 @dataclass(frozen=True, slots=True)
+class Retried:
+    """Keys of a call that failed are tried again.
+
+    Attributes:
+        node: The node.
+        keys: Their number.
+        attempt: Which attempt the next one is.
+        delay_seconds: Time until then.
+        message: Error of the first of them.
+    """
+
+    node: NodeId
+    keys: int
+    attempt: int
+    delay_seconds: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class KeyFailed:
     """One key ended in failure; `message` is its error. At most a few are sent per node."""
 
@@ -97,5 +116,5 @@ class RunFinished:
 
 
 Event: TypeAlias = (
-    RunStarted | NodePlanned | WorkStarted | KeysDone | KeyFailed | Warned | Noted | RunFinished
+    RunStarted | NodePlanned | WorkStarted | KeysDone | Retried | KeyFailed | Warned | Noted | RunFinished
 )

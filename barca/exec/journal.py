@@ -98,6 +98,12 @@ class Journal:
             message = row[ERROR_MESSAGE] or ""
             self._tell_failure(node_id, row[KEY], row[ERROR_TYPE] or "", message, row[TRACEBACK])
 
+    def retried(self, work: Work, outcomes: pl.DataFrame, delay: float) -> None:
+        """Keys that are tried again after so many seconds: their `schemas.OUTCOMES`."""
+        error_type, message = outcomes.select(ERROR_TYPE, ERROR_MESSAGE).row(0)
+        told = f"{error_type}: {message}" if error_type else message or ""
+        self.tell(events.Retried(work.node, outcomes.height, work.attempt + 1, delay, told))
+
     def refused(self, node_id: NodeId, refused: Mapping[str, Sequence[str]]) -> None:
         """Keys that have a result that sinks did not take: it stays in the ledger, the run has failed."""
         for key in list(refused)[: SHOWN_FAILURES - self._shown.get(node_id, 0)]:

@@ -319,6 +319,7 @@ class Runner:
         following = next_attempt(queue.plan.node.definition, work, keys, result)
         if not following.given_up:
             due = self._ports.clock.monotonic() + following.delay
+            self._journal.retried(work, failed, following.delay)
             heapq.heappush(self._delayed, (due, next(self._ticket), queue.plan.node.id, following.again))
             return
         self._journal.failed(queue.plan, self._plan.inputs, work, failed)

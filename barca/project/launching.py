@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from barca.discovery import function_ref
 from barca.errors import DefinitionError
 from barca.project.announcing import Announced
+from barca.project.log import LogListener
 from barca.project.request import require_tasks
 from barca.project.running import Running, execute
 from barca.project.warnings import plan_warnings
@@ -89,7 +90,7 @@ class Launcher:
             store_root=self.store_root,
             config=self.config,
             executor=self.executor,
-            listeners=self.listeners,
+            listeners=[LogListener(run.id), *self.listeners],
             variables=self.opening.variables,
             ledger=self.ledger,
             store=self.opening.store,

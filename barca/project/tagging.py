@@ -13,6 +13,7 @@ from barca.io.held import COLLECTED_AT, held_at
 from barca.io.rows import successes
 from barca.io.tags import read_tags, write_tag
 from barca.project.announcing import new_run_id
+from barca.project.log import log
 from barca.project.moments import Moment, find_moment
 from barca.schemas import AT, CREATED_AT, KEY, NODE, PATH, ROW_OFFSET, RUN_HASH, RUN_ID, SIZE_BYTES, TAG
 
@@ -68,6 +69,7 @@ def make_tag(
                 remediation="name a moment after the first run; `barca history` lists runs",
             )
         write_tag(ledger, new_run_id(now), name, moment.at, moment.run_id, now)
+    log("tag %s made as of %s", name, moment)
     return told
 
 
@@ -86,6 +88,7 @@ def delete_tag(ledger: Ledger, name: str) -> None:
             )
         now = dt.datetime.now(dt.UTC)
         write_tag(ledger, new_run_id(now), name, None, None, now)
+    log("tag %s deleted", name)
 
 
 def list_tags(reader: LedgerReader) -> list[dict[str, Any]]:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from barca.errors import LedgerError
+from barca.errors import LedgerError, plural
 from barca.io.runs import read_markers
 from barca.io.storage import MODIFIED_AT, node_directory
 from barca.partitions import parse_size
 from barca.project.announcing import new_run_id
+from barca.project.log import log
 from barca.schemas import PATH
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from barca._typing import NodeId
     from barca.graph import Node
+    from barca.io.garbage.collect import Collected
     from barca.ports import Ledger, PackStore
 
 GRACE: Final = dt.timedelta(minutes=10)
@@ -59,7 +61,7 @@ def tidy(
         from barca.io.garbage.collect import collect
 
         try:
-            collect(
+            collected = collect(
                 ledger,
                 store,
                 run_id,
@@ -71,6 +73,8 @@ def tidy(
         except LedgerError as error:
             if error.code != "claimed":  # who does the same, or makes a tag: the next run will do
                 raise
+        else:
+            _log(collected)
 
 
 def _crowded(store: PackStore, nodes: Iterable[Node]) -> list[NodeId]:
@@ -141,7 +145,17 @@ def collect_garbage(
     )
     ledger.maintain(float("inf"))
     ledger.vacuum(_oldest_reader(markers) - LOOKS)
+    _log(collected)
     return {**told, **collected._asdict()}
+
+
+def _log(collected: Collected) -> None:
+    log(
+        "garbage collected: %s given up, %s deleted, %s merged",
+        plural(collected.results, "result"),
+        plural(collected.deleted, "pack"),
+        plural(collected.repacked, "pack"),
+    )
 
 
 def _oldest_reader(markers: Path) -> dt.datetime:
