@@ -312,17 +312,15 @@ class Runner:
             reader.release(fragments)
             reader.promote(at_once=False)
 
-    def _failed(
-        self, queue: NodeQueue, work: Work, failed: pl.DataFrame, result: WorkResult | WorkerDied
-    ) -> None:
-        keys = work.keys.join(failed.select(KEY), on=KEY, how="semi", maintain_order="left")
-        following = next_attempt(queue.plan.node.definition, work, keys, result)
+    def _failed(self, queue: NodeQueue, work: Work, lost: pl.DataFrame, end: WorkResult | WorkerDied) -> None:
+        keys = work.keys.join(lost.select(KEY), on=KEY, how="semi", maintain_order="left")
+        following = next_attempt(queue.plan.node.definition, work, keys, end)
         if not following.given_up:
             due = self._ports.clock.monotonic() + following.delay
-            self._journal.retried(work, failed, following.delay)
+            self._journal.retried(work, lost, following.delay)
             heapq.heappush(self._delayed, (due, next(self._ticket), queue.plan.node.id, following.again))
             return
-        self._journal.failed(queue.plan, self._plan.inputs, work, failed)
+        self._journal.failed(queue.plan, self._plan.inputs, work, lost)
         queue.fail(keys)
         self._block_readers(queue.plan.node.id, keys.select(KEY))
 
