@@ -47,7 +47,7 @@ RUN = """
 
 KILL = "os.kill(os.getpid(), signal.SIGKILL)"
 AT = {
-    "while it writes": "import barca.io.sinks.dataset as m; m.write_tables = lambda files: (pathlib.Path(files[0].path).write_bytes(b'half'), {KILL})",
+    "while it writes": "import barca.io.sinks.dataset as m; m.write_tables = lambda files: (pathlib.Path(files[0].path).parent.mkdir(exist_ok=True), pathlib.Path(files[0].path).write_bytes(b'half'), {KILL})",
     "before it swaps": "import barca.io.sinks.local as m; m.put_in_place = lambda *arguments: {KILL}",
     "after it swapped": "import barca.io.sinks.local as m; real = m.put_in_place; m.put_in_place = lambda *arguments: (real(*arguments), {KILL})",
     "while it deletes": "import barca.io.sinks.dataset as m; m.discard = lambda path: (next(pathlib.Path(path).rglob('*.parquet')).unlink(), {KILL})",

@@ -94,7 +94,8 @@ class DatasetSink:
         Returns:
             By key, why it could not be written; such a key is left as it was.
         """
-        failures, self._failures = self._failures, {}
+        failures = self._failures
+        self._failures = {}
         ready = {key: one for key, one in self._prepared.items() if key not in failures}
         self._prepared = {}
         files = [file for one in ready.values() for file in (*one.files, *one.marks)]
@@ -154,7 +155,6 @@ class DatasetSink:
         for part in layout.parts:
             one = self._prepared[group[part.owner].key]
             directory = f"{one.directory}/{part.directory}" if part.directory else one.directory
-            Path(directory).mkdir(parents=True, exist_ok=True)
             for number, (offset, rows) in enumerate(self._pieces(part.rows)):
                 file = f"{directory}/part-{number}.{_EXTENSIONS[form]}"
                 one.files.append(file)

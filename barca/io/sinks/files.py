@@ -69,7 +69,8 @@ class FileSink:
         Returns:
             By key, why its file could not be written.
         """
-        failures, self._failures = self._failures, {}
+        failures = self._failures
+        self._failures = {}
         ready = {key: path for key, path in self._prepared.items() if key not in failures}
         self._prepared = {}
         refusal = attempt(lambda: self._depot.flush([str(path) for path in ready.values()], self._staging))

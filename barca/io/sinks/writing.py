@@ -40,7 +40,7 @@ class TableFile:
 
     Attributes:
         table: The table. Files that follow one another and have the same one are its pieces.
-        path: Where, in a directory that is there.
+        path: Where; the directory is made.
         format: One of `TABLE_FORMATS`.
         offset: Of the first row.
         rows: Number of rows; `None` for all that follow.
@@ -76,7 +76,7 @@ def _write(file: TableFile) -> None:
     if file.format == "json":
         rows.collect(engine="in-memory").write_json(file.path)
     else:
-        _WRITERS[file.format](rows, file.path, engine="streaming")
+        _WRITERS[file.format](rows, file.path, mkdir=True, engine="streaming")
 
 
 def _write_pieces(files: Sequence[TableFile]) -> None:
@@ -108,7 +108,7 @@ def _write_pieces(files: Sequence[TableFile]) -> None:
     pieces = pl.PartitionBy(
         "", key=key, include_key=False, approximate_bytes_per_file=None, file_path_provider=path
     )
-    _WRITERS[filled[0].format](rows.lazy(), pieces, engine="streaming")
+    _WRITERS[filled[0].format](rows.lazy(), pieces, mkdir=True, engine="streaming")
 
 
 def try_each(items: Mapping[str, T], action: Callable[[T], object], workers: int) -> dict[str, Exception]:
