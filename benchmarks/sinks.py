@@ -102,6 +102,10 @@ def main() -> None:
         for number in range(options.repeat):
             for place, sink in enumerate(SINKS):
                 found[sink].append(measure(sink, options.keys, Path(directory, f"{number}-{place}")))
+        show(found, options.keys)
+
+
+def show(found: dict[str, list[dict[str, float]]], keys: int) -> None:
     print(f"## Sinks\n\n{INTRODUCTION}")
     print("| keys | sink | what | time | from, to | without | bare | ratio |")
     print("|---:|---|---|---:|---:|---:|---:|---:|")
@@ -110,7 +114,7 @@ def main() -> None:
             times = [seconds[phase] for seconds in found[sink]]
             without = statistics.median(seconds[phase] for seconds in found[""])
             spread = f"{min(times):.2f} to {max(times):.2f}"
-            row = f"| {options.keys:,} | {sink} | {phase} | {statistics.median(times):.2f} | {spread} "
+            row = f"| {keys:,} | {sink} | {phase} | {statistics.median(times):.2f} | {spread} "
             print(f"{row}| {without:.2f} | {bare(found[sink], phase)} |")
 
 
