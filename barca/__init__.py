@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from barca import plan
     from barca.project import Project
+    from barca.project.forecast import Forecast
+    from barca.project.state import Status
 
 __version__ = "1.0.0a1"
 
@@ -121,7 +122,7 @@ def run(task: Any, *files: str | Path, **options: Any) -> Any:
     return project.run(task, *files, **options)
 
 
-def status(target: Any = None, *files: str | Path, **options: Any) -> Any:
+def status(target: Any = None, *files: str | Path, **options: Any) -> Status:
     """The state of every node; nothing is computed.
 
     Args:
@@ -181,7 +182,7 @@ def sql(query: str, *files: str | Path, params: Any = None, **options: Any) -> p
     return project.sql(query, *files, params=params, **options)
 
 
-def plan_target(target: Any = None, *files: str | Path, **options: Any) -> Any:
+def plan_target(target: Any = None, *files: str | Path, **options: Any) -> Forecast:
     """What `get` would do, and why; nothing is computed. `barca.plan` is this function.
 
     Args:
@@ -195,6 +196,10 @@ def plan_target(target: Any = None, *files: str | Path, **options: Any) -> Any:
     from barca import project
 
     return project.plan(target, *files, **options)
+
+
+if TYPE_CHECKING:
+    plan = plan_target  # a module that can be called, for which type checkers have no name
 
 
 def __getattr__(name: str) -> Any:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, Protocol, TypeVar
@@ -479,34 +477,3 @@ def test_definitions_pickle_by_reference_to_their_function():
     definition = pickle.loads(pickle.dumps(asset(partitions=KEYS)(one)))
     assert definition("a") == "a"
     assert definition.__name__ == "one"
-
-
-@pytest.mark.slow
-def test_type_checkers_see_the_decorated_signature(tmp_path: Path):
-    source = tmp_path / "typed.py"
-    source.write_text(
-        "from barca import asset, partitions, sink, task\n"
-        "from barca.model import Definition\n"
-        "@asset\n"
-        "def plain(x: int = 1) -> str: return str(x)\n"
-        '@asset(partitions={"k": partitions(["a"])}, retries=2)\n'
-        '@sink("a.json")\n'
-        "def keyed(k: str) -> int: return len(k)\n"
-        "@task(weight=2)\n"
-        "def done() -> None: ...\n"
-        "text: str = plain(2)\n"
-        'number: int = keyed("a")\n'
-        "kept: Definition[[], None] = done\n"
-        "plain('x')\n"
-        "keyed(1)\n"
-        "asset(retrys=1)\n"
-        'asset(retries="1")\n'
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(source)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    errors = [line for line in done.stdout.splitlines() if ": error:" in line]
-    assert [int(line.split(":")[1]) for line in errors] == [13, 14, 15, 16], done.stdout
