@@ -101,12 +101,13 @@ def test_what_is_filtered_out_is_not_read(scores):
 
 SCRIPT = """
     import sys
+    from pathlib import Path
     import barca
     from barca import asset, partitions
 
     @asset(partitions={"k": partitions(["a", "b"])})
     def each(k: str) -> str:
-        with open("calls", "a") as file:
+        with Path(__file__).with_name("calls").open("a") as file:
             file.write(k)
         return k.upper()
 
@@ -119,7 +120,7 @@ def test_a_script_gets_its_own_functions_below_the_guard(project):
     project.write("jobs/etl.py", SCRIPT)
     first = run(project, "jobs/etl.py", "processes")
     assert first == run(project, "jobs/etl.py", "inline") == "{'k=a': 'A', 'k=b': 'B'}\n"
-    assert sorted((project.root / "calls").read_text()) == ["a", "b"], "once, in whatever process"
+    assert sorted((project.root / "jobs/calls").read_text()) == ["a", "b"], "once, in whatever process"
     assert project.ran("each") == {}, "the command line finds what the script computed"
 
 
