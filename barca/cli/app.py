@@ -33,7 +33,7 @@ _COMMANDS: Final = {
     "export": ("reading:export", "Write what a node holds now to files."),
     "explain": ("inspecting:explain", "Show why keys run or not, and how code changed."),
     "diff": ("inspecting:diff", "Compare a key's result with the one before it."),
-    "doctor": ("inspecting:doctor", "Check files, the ledger and the results it names."),
+    "doctor": ("inspecting:doctor", "Check libraries, files, the store and what it holds."),
     "history": ("looking_back:history", "List runs, or show the steps and calls of one."),
     "logs": ("looking_back:logs", "Show what steps printed."),
     "stats": ("looking_back:stats", "Show what calls took by size, and suggest a batch=."),

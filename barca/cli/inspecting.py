@@ -64,12 +64,25 @@ def diff(
 
 
 def doctor(
-    words: opt.Files = None, env: opt.Env = None, as_json: opt.Json = False, pretty: opt.Pretty = False
+    words: opt.Files = None,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair", help="Mend the ledger first, and remove what killed writers left; then check."
+        ),
+    ] = False,
+    env: opt.Env = None,
+    as_json: opt.Json = False,
+    pretty: opt.Pretty = False,
 ) -> int:
-    """Check that files load, and that the ledger and the results it names can be read."""
+    """Check Python and its libraries, the store, the disk, that files load and results can be read."""
     mode = choose_mode(as_json=as_json, pretty=pretty)
     with stdout_kept():
-        found = open_project(files(words or ()), env=env).diagnose()
+        project = open_project(files(words or ()), env=env)
+        repaired = project.repair() if repair else []
+        found = project.diagnose()
+    if repair:
+        found["repaired"] = repaired
     if mode == "json":
         emit_json(found)
     else:

@@ -340,13 +340,21 @@ class FilePackStore:
 
     def sweep(self) -> int:
         """Remove what killed processes left under staging names an hour ago or longer; how many files."""
-        swept = 0
-        for file, status in _files(self.root):
-            old = time.time() - status.st_mtime > STAGING_MAX_AGE_SECONDS
-            if file.name.startswith(STAGING_PREFIX) and old and not _writer_lives(file.name):
-                file.unlink(missing_ok=True)
-                swept += 1
-        return swept
+        swept = leftovers(self.root)
+        for file in swept:
+            file.unlink(missing_ok=True)
+        return len(swept)
+
+
+def leftovers(root: Path) -> list[Path]:
+    """Files below a directory that killed processes left under staging names an hour ago or longer."""
+    return [
+        file
+        for file, status in _files(root)
+        if file.name.startswith(STAGING_PREFIX)
+        and time.time() - status.st_mtime > STAGING_MAX_AGE_SECONDS
+        and not _writer_lives(file.name)
+    ]
 
 
 def _files(root: Path) -> Iterator[tuple[Path, os.stat_result]]:

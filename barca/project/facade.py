@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from barca.model import Definition
     from barca.plan.inputs import NodePlan, Plan
     from barca.ports import Executor, Ledger, Listener
+    from barca.project.diagnosis import Doctor
     from barca.project.explanation import Explanation
     from barca.project.lookback import Lookback
     from barca.project.moments import When
@@ -207,12 +208,28 @@ class Project(Reading):
         return Explanation(node_id, forecast, Blockage(forecast.plan, unresolved(self._reader())))
 
     def diagnose(self) -> dict[str, Any]:
-        """Whether files load, and the ledger and what it names can be read, as plain values."""
-        from barca.project.diagnosis import diagnosis
+        """Whether all that runs need is there and whole, as plain values; see `diagnosis.Doctor`."""
+        return self._doctor().diagnosis()
 
-        listed = self.list_nodes()["load_errors"]
-        return diagnosis(
-            listed, lambda: self.status().to_dict()["load_errors"], self.graph, self._reader, self._store
+    def repair(self) -> list[str]:
+        """Mend the ledger, and remove what killed writers left unfinished; a line for each file.
+
+        Raises:
+            UsageError: A run is going on.
+            LedgerError: Something cannot be mended.
+        """
+        return self._doctor().repair()
+
+    def _doctor(self) -> Doctor:
+        from barca.project.diagnosis import Doctor
+
+        return Doctor(
+            store_root=self._store_root,
+            listed=lambda: self.list_nodes()["load_errors"],
+            planned=lambda: self.status().to_dict()["load_errors"],
+            graph=self._graph,
+            ledger=self._ledger,
+            store=self._store,
         )
 
     def gc(self, max_size: int | str | None = None, *, dry_run: bool = False) -> dict[str, Any]:

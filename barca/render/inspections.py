@@ -82,9 +82,13 @@ def _cell(value: Any) -> str:
 
 
 def diagnosis_view(found: Mapping[str, Any], width: int) -> list[RenderableType]:
-    """`barca doctor`: each check, then what could not be loaded, with its traceback."""
+    """`barca doctor`: what was repaired, each check, then what could not be loaded, with its traceback."""
+    repaired = [text(f"repaired: {line}", "yellow") for line in found.get("repaired", ())]
+    if "repaired" in found and not repaired:
+        repaired = [text("nothing was there to repair", "dim")]
     rows: list[Sequence[Any]] = [
         (state("success" if check["ok"] else "failed"), check["check"], safe_lines(check["detail"]))
         for check in found["checks"]
     ]
-    return [grid(("", "check", "detail"), rows, width, wrap=("detail",)), *errors_view(found["load_errors"])]
+    checks = grid(("", "check", "detail"), rows, width, wrap=("detail",))
+    return [*repaired, checks, *errors_view(found["load_errors"])]

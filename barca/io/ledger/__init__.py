@@ -1,7 +1,8 @@
 """The ledger: Delta tables of what was computed, under `.barca/ledger`.
 
 `log` looks after the log files, `tables` opens tables and writes data files, `reader` and `writer` are the
-two sides of the port, `replacing` changes what is there, `upkeep` keeps it small. Nothing else imports
+two sides of the port, `replacing` changes what is there, `upkeep` keeps it small,
+`repairing` mends it. Nothing else imports
 deltalake, and this imports it only when a table is opened, so that a project without a ledger does not pay
 for it.
 """
@@ -13,13 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barca.errors import UsageError
-from barca.io.ledger.log import repair_log
 from barca.io.ledger.reader import DeltaReader
+from barca.io.ledger.repairing import repair
 from barca.io.ledger.replacing import revise
 from barca.io.ledger.upkeep import maintain, vacuum
 from barca.io.ledger.writer import DeltaWriter
 from barca.io.locks import claim
-from barca.schemas import LEDGER_TABLES
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -99,17 +99,3 @@ class DeltaLedger:
             LedgerError: The table is damaged or cannot be written to.
         """
         return revise(self.root, node, moved, dropped)
-
-
-def repair(root: Path) -> list[str]:
-    """Move damaged last commits and checkpoints of every table to `<name>.damaged`.
-
-    What only those files recorded is computed again; nothing is deleted.
-
-    Returns:
-        One line per file that was moved; empty when nothing was damaged.
-
-    Raises:
-        LedgerError: A table has damage that this does not mend.
-    """
-    return [line for table in LEDGER_TABLES for line in repair_log(Path(root) / table)]

@@ -145,7 +145,8 @@ class _Damage:
     def error(self) -> LedgerError:
         table = self.file.parent.parent
         repair = (
-            f"move it aside (`{self.file.name}.damaged`), what only this file recorded is computed again"
+            f"`barca doctor --repair`, or move it aside (`{self.file.name}.damaged`): "
+            "what only this file recorded is computed again"
             if self.at_end
             else f"restore it from a backup, or delete `{table}`; what it recorded is computed again"
         )

@@ -137,7 +137,8 @@ class DeltaReader:
                 raise LedgerError(
                     f"the ledger table `{table}` is damaged: its data file `{data}` is missing or cut short",
                     code="ledger_damaged",
-                    remediation=f"restore the file, or delete `{path}`; what it recorded is computed again",
+                    remediation="restore the file, or go on without it by `barca doctor --repair`; "
+                    "what it recorded is computed again",
                     file=str(data),
                 )
         return files
