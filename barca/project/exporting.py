@@ -163,8 +163,9 @@ def _require_ours(target: Target, depot: LocalDepot, node: Node) -> None:
     """Refuse a directory that is not that of an earlier export of the node, and not empty.
 
     Raises:
-        Refused: It is another's.
+        Refused: It is another's, or a mount point.
     """
+    depot.require_replaceable()
     found = read_marker(target, depot)
     if found is None:
         if strange := depot.visible(4):

@@ -43,6 +43,14 @@ class Depot(Protocol):
         """Have prepared files on the disk, where that is where they stay."""
         ...
 
+    def require_replaceable(self) -> None:
+        """Make sure that a directory can be put in the place of the prefix itself.
+
+        Raises:
+            Refused: None can.
+        """
+        ...
+
     def require_distinct(self, name: str) -> None:
         """Make sure that the name of a key is not taken for that of another one; while staging.
 

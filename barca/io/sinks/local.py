@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from barca.io.sinks.durable import flush_files
 from barca.io.sinks.exchange import OCCUPIED, put_in_place
 from barca.io.sinks.hive import PART
+from barca.io.sinks.mounts import is_mount, told_as_mounts
 from barca.io.sinks.staging import discard, staging, staging_home
 from barca.io.sinks.strangers import entries, is_hidden, keep_hidden
 from barca.io.sinks.targets import Refused
@@ -37,7 +38,8 @@ class LocalDepot:
     def __init__(self, root: Path, file: str | None = None) -> None:
         self._root = Path(os.path.realpath(root))
         # beside what is published, or in it where that is the beginning of a file system of its own
-        above = self._root.parent if file is None and not os.path.ismount(self._root) else self._root
+        self._is_mount = file is None and is_mount(self._root)
+        above = self._root if file is not None or self._is_mount else self._root.parent
         self._home = staging_home(above, file or self._root.name)
         self._inside: set[Path] = set()
         self._touched: set[Path] = set()
@@ -70,6 +72,13 @@ class LocalDepot:
         """Have prepared files on the disk before they get their names."""
         flush_files(files, directory)
 
+    def require_replaceable(self) -> None:
+        """Refuse to replace a mount point."""
+        if self._is_mount:
+            raise Refused(
+                f"{self._root} is a mount point, which cannot be replaced as a whole; name a directory in it"
+            )
+
     def require_distinct(self, name: str) -> None:
         """Refuse a name that the file system takes for another one that is there."""
         if not self._folds_case:
@@ -98,11 +107,12 @@ class LocalDepot:
         parent = place.parent
         if name:
             self._require_inside(parent)
-        try:
-            _put(staged, place)
-        except FileNotFoundError:  # the first key there, or another process removed the last one
-            parent.mkdir(parents=True, exist_ok=True)
-            _put(staged, place)
+        with told_as_mounts(place):
+            try:
+                _put(staged, place)
+            except FileNotFoundError:  # the first key there, or another process removed the last one
+                parent.mkdir(parents=True, exist_ok=True)
+                _put(staged, place)
         self._touched.add(parent)
 
     def install_file(self, staged: Path, name: str) -> None:
@@ -114,9 +124,10 @@ class LocalDepot:
             staged.chmod(stat.S_IMODE(place.stat().st_mode))
         place.parent.mkdir(parents=True, exist_ok=True)
         if place.is_relative_to(self._root):
-            staged.replace(place)
+            with told_as_mounts(place):
+                staged.replace(place)
         else:  # a link led elsewhere, perhaps to another file system
-            with staging(staging_home(place.parent, place.name)) as own:
+            with told_as_mounts(place), staging(staging_home(place.parent, place.name)) as own:
                 shutil.copy2(staged, own / "file")
                 flush_files([str(own / "file")], own)
                 (own / "file").replace(place)
@@ -138,7 +149,8 @@ class LocalDepot:
             return False
         hidden = aside.with_name(f"hidden-{aside.name}")
         keep_hidden(place, hidden)
-        place.rename(aside)
+        with told_as_mounts(place):
+            place.rename(aside)
         discard(aside)
         if hidden.exists():
             hidden.rename(place)

@@ -60,8 +60,11 @@ def claim(target: Target, depot: Depot) -> Marker | None:
         The marker that stood there before.
 
     Raises:
-        Refused: It holds files of others, another asset owns it, or its keys are laid out in another way.
+        Refused: It holds files of others, another asset owns it, its keys are laid out in another way, or it
+            cannot be replaced as it would have to be.
     """
+    if target.kind == "dataset" and not target.dimensions:
+        depot.require_replaceable()
     own = Marker.of(target)
     found = read_marker(target, depot)
     if found is None:

@@ -91,6 +91,9 @@ class RemoteDepot:
     def flush(self, files: Sequence[str], directory: Path) -> None:
         """Prepared files do not stay where they are."""
 
+    def require_replaceable(self) -> None:
+        """Objects are replaced one by one."""
+
     def require_distinct(self, name: str) -> None:
         """Object stores tell all names apart."""
 
