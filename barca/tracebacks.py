@@ -34,7 +34,7 @@ def notebook_lines(error: BaseException, step: str | None, inner: str | None) ->
         step: As for `in_step`.
         inner: The traceback of the step, or `None` where no step failed.
     """
-    shell = _shell()
+    shell = notebook()
     hidden = (PACKAGE, *_package_of(shell))
     frames = [
         frame
@@ -61,8 +61,8 @@ def _placed(line: str, shell: Any) -> str:
     return f"{match['indent']}{' '.join(cell)}, line {match['line']}{inside}"
 
 
-def _shell() -> Any:
-    """The IPython session that is going on, or `None`."""
+def notebook() -> Any:
+    """The IPython session that is going on, or `None`; one with a `kernel` belongs to a notebook."""
     ipython = sys.modules.get("IPython")
     return ipython and ipython.get_ipython()
 

@@ -1,4 +1,4 @@
-"""Recording what steps print, and showing it on stderr.
+"""Recording what steps print, and showing it on stderr, in a notebook on stdout.
 
 While a work runs, `sys.stdout` and `sys.stderr` are `StepStream`s: they split what is written into lines
 and give each line to the recorder of the work, which knows the call and key that are on. A stream that
@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from barca.io.logs import LogFile
+from barca.tracebacks import notebook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -212,7 +213,8 @@ def recording(node: NodeId, run_id: str, log_dir: Path | None, *, quiet: bool) -
     before = sys.stdout, sys.stderr
     streams = _streams()
     log = None if log_dir is None else LogFile(log_dir, run_id)
-    shown = streams[1].replaced
+    # a notebook shows stderr as an alarm
+    shown = streams[0 if getattr(notebook(), "kernel", None) else 1].replaced
     installed = before[1] is streams[1] or shown is None
     echo = None if quiet else echo_to_stderr if installed or shown is None else shown.write
     recorder = Recorder(node, log, echo)

@@ -9,7 +9,7 @@ from barca.errors import plural
 from barca.render.text import listing, safe, words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 REASON_TEXTS = {
     "sensor": "sensors always run",
@@ -113,7 +113,18 @@ def ran_why(step: Mapping[str, Any]) -> str:
 
 def _brief(why: str) -> str:
     """A reason with names in place of ids: `value versions changed`."""
-    return re.sub(r"[^\s:]+\.py:", "", why)
+    return re.sub(r"(?:[^\s:]+\.(?:py|ipynb)|\bnotebook|<session>):", "", why)
+
+
+def keys_by_reason(steps: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """How many keys of the steps run for each reason, in few words, the largest first."""
+    counts: dict[str, int] = {}
+    for step in steps:
+        own = {"changed": step.get("changed"), "reason": step.get("reason"), "keys": 1}
+        for group in (step.get("partitions") or {}).get("reasons") or [own]:
+            why = _brief(because(group["changed"], group["reason"]))
+            counts[why] = counts.get(why, 0) + group["keys"]
+    return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
 
 def step_why(step: Mapping[str, Any], verb: str = "will run") -> str:

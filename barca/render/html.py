@@ -12,10 +12,10 @@ from barca.render.explain import (
     because,
     key_groups,
     key_why,
+    keys_by_reason,
     keys_told,
     merge_blocked,
     node_why,
-    reason_text,
     status_why,
     step_why,
 )
@@ -49,15 +49,11 @@ def plan_html(plan: Mapping[str, Any], outline: Mapping[str, Any]) -> str:
         (_state(step.get("action")), _text(step["id"]), _text(step_why(step)) + _keys(step))
         for step in plan["steps"]
     ]
-    reasons = Counter(
-        reason_text(step.get("reason"))
-        for step in plan["steps"]
-        if step.get("action") in ("run", "partial") and step.get("reason")
-    )
+    running = [step for step in plan["steps"] if step.get("action") in ("run", "partial")]
     return _block(
         "Plan",
         _counts(plan["summary"]),
-        _tally("steps by reason", reasons),
+        _tally("keys by reason", keys_by_reason(running)),
         _graph(outline, {step["id"]: step.get("action") for step in plan["steps"]}),
         _table(("action", "step", "why"), rows),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from barca.events import KeysDone, NodePlanned, RunFinished, RunStarted, WorkSta
 from barca.render.html import progress_html
 from barca.render.progress import Tally, pace
 from barca.render.text import duration, safe
+from barca.tracebacks import notebook
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +28,7 @@ STEP_SECONDS = 0.25
 
 def notebook_progress() -> Listener | None:
     """A listener that shows progress below the cell that runs; `None` where there is no notebook."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython and ipython.get_ipython()
-    if getattr(shell, "kernel", None) is None:
+    if getattr(notebook(), "kernel", None) is None:
         return None
     display = importlib.import_module("IPython.display").display
     return NotebookProgress(lambda shown: display(shown, display_id=True))

@@ -20,6 +20,7 @@ def helper(x):
 
 @asset(partitions={"shop": partitions(["north", "south"])}, batch="all")
 def sales(shop: list[str]) -> pl.DataFrame:
+    print("selling")
     with open("calls", "a") as file:
         file.write("sales\\n")
     return pl.DataFrame({"shop": shop, "units": [3, 40]})
@@ -102,6 +103,12 @@ def check_functions_of_cells_work_at_once_by_object_and_by_name(sessions):
     assert texts(cells[7])[0][-1] == "43"
 
 
+def check_what_steps_print_is_shown_as_print_shows_it(sessions):
+    cells, _ = sessions["first"]
+    [printed] = [output for output in cells[1].outputs if output.output_type == "stream"]
+    assert (printed.name, printed.text) == ("stdout", "selling\n")
+
+
 def check_objects_show_themselves_with_their_graph(sessions):
     cells, _ = sessions["first"]
     for cell in cells[2:5]:
@@ -157,6 +164,7 @@ def check_notebooks_with_functions_of_one_name_do_not_mix(sessions):
 def test_notebooks(tmp_path):
     sessions = run_sessions(tmp_path)  # once for all, since kernels take seconds to start
     check_functions_of_cells_work_at_once_by_object_and_by_name(sessions)
+    check_what_steps_print_is_shown_as_print_shows_it(sessions)
     check_objects_show_themselves_with_their_graph(sessions)
     check_errors_of_steps_show_the_users_frames_only(sessions)
     check_other_errors_show_the_cell_and_what_to_do(sessions)

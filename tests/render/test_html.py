@@ -117,3 +117,29 @@ def test_a_project(sample):
     html = project_html(listed, {"nodes": [node], "edges": []})
     assert "1 file that does not load" in html and "&lt;b&gt;.py: SyntaxError: &lt;" in html
     assert parse(html).tags >= {"svg"}
+
+
+def test_reasons_are_counted_by_keys_with_short_names():
+    groups = [
+        {"reason": "not_materialized", "changed": ["value notebook:sold"], "keys": 140},
+        {"reason": "not_materialized", "changed": None, "keys": 2},
+    ]
+    steps = [
+        {
+            "id": "a.ipynb:weekly",
+            "action": "partial",
+            "reason": "not_materialized",
+            "partitions": {"reasons": groups},
+        },
+        {
+            "id": "a.ipynb:total",
+            "action": "run",
+            "reason": "not_materialized",
+            "changed": ["input a.ipynb:weekly", "helper <session>:scan"],
+        },
+    ]
+    html = plan_html({"steps": steps, "summary": {}})
+    assert (
+        "keys by reason: value sold changed (140), no result yet (2), input weekly, helper scan changed (1)"
+        in html
+    )
