@@ -36,7 +36,8 @@ def held_at(results: pl.DataFrame, events: pl.DataFrame, moment: datetime | None
 
     Returns:
         A row of `results` for each node and key that held one, with `collected_at`, in order of age. Of what
-        was given up, the columns are null but for node, key, run hash, run, and when it was made.
+        was given up, the columns are null but for node, key, run hash, run, and when it was made; of what the
+        ledger has lost, but for node, key and run hash.
     """
     known = _with_collected(results, events)
     if moment is not None:
@@ -54,7 +55,9 @@ def held_at(results: pl.DataFrame, events: pl.DataFrame, moment: datetime | None
         moves.filter(pl.col(EVENT) == RETURNED), on=[*_PLACE, RUN_HASH], how="semi", maintain_order="left"
     ).unique(_PLACE, keep="last", maintain_order=True)
     stays = newest.join(moves, on=_PLACE, how="anti", maintain_order="left")
-    return pl.concat([stays, back]).sort(CREATED_AT, maintain_order=True)
+    lost = moves.filter(pl.col(EVENT) == RETURNED).join(back, on=_PLACE, how="anti", maintain_order="left")
+    held = pl.concat([stays, back, lost.select(*_PLACE, RUN_HASH)], how="diagonal")
+    return held.sort(CREATED_AT, maintain_order=True)
 
 
 def _with_collected(results: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:

@@ -182,8 +182,10 @@ class Earlier(Current):
         )
 
 
-def _told(name: str, key: str, run_id: str, collected_at: object, path: str | None) -> str:
+def _told(name: str, key: str, run_id: str | None, collected_at: object, path: str | None) -> str:
     """What became of a result."""
+    if run_id is None:
+        return f"the ledger has lost that of {name}[{display_text(key)}]" if key else "the ledger has lost it"
     result = f"{name}[{display_text(key)}] of run {run_id}" if key else f"the result of run {run_id}"
     if path is None:
         return f"{result} was collected by gc on {collected_at:%Y-%m-%d %H:%M:%S} UTC"

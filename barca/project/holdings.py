@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from barca.io.held import COLLECTED, LEFT, RETURNED, held_at
-from barca.lookup import same_keys
 from barca.schemas import (
     CREATED_AT,
     EVENT,
@@ -66,13 +65,18 @@ def _moves(plan: NodePlan, rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFr
         known: Its rows of `schemas.HOLDINGS`.
     """
     served = plan.decision.filter(pl.col(STATE) == "cached").select(KEY, RUN_HASH)
-    if known.is_empty() and same_keys(served, rows) and served[RUN_HASH].equals(rows[RUN_HASH]):
+    if known.is_empty() and served.height == rows.height:
+        # each was found among the rows, of which no two have the same run hash: they are all of them
         return _named(plan, served.clear(), RETURNED)
-    held = held_at(rows, known).select(KEY, RUN_HASH)
-    returned = served.join(held, on=[KEY, RUN_HASH], how="anti", maintain_order="left")
+    if known.is_empty():  # as mostly; of many keys it has to be quick
+        held = rows.select(KEY, RUN_HASH).filter(pl.col(KEY).is_last_distinct())
+    else:
+        held = held_at(rows, known).select(KEY, RUN_HASH)
+    # a run hash is made of its key, among others, so that it is enough to look for
+    returned = served.filter(~pl.col(RUN_HASH).is_in(held.get_column(RUN_HASH).implode()))
     left = held.clear()
     if plan.narrowed is None:
-        left = held.join(plan.decision, on=KEY, how="anti", maintain_order="left")
+        left = held.filter(~pl.col(KEY).is_in(plan.decision.get_column(KEY).implode()))
     gone = left.with_columns(pl.lit(None, pl.String).alias(RUN_HASH))
     return pl.concat([_named(plan, returned, RETURNED), _named(plan, gone, LEFT)])
 

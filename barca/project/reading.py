@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from barca.errors import UsageError
 from barca.io.runs import read_markers
-from barca.project.moments import find_moment
 from barca.project.past import history, printed, run_details, runs_table, step_of
 from barca.project.request import as_list, selection_of
 
@@ -137,12 +136,13 @@ class Reading(ABC):
         from barca.project.earlier import Earlier
 
         now = self._current()
+        when = self.moment(as_of)
         return Earlier(
             graph=now.graph,
             reader=now.reader,
             store=now.store,
             planned=now.planned,
-            moment=find_moment(as_of, now.reader, read_markers(self._markers())),
+            moment=when,
         )
 
     def moment(self, as_of: When) -> Moment:
@@ -151,6 +151,8 @@ class Reading(ABC):
         Raises:
             UsageError: There is no such tag, run or time.
         """
+        from barca.project.moments import find_moment
+
         return find_moment(as_of, self._reader(), read_markers(self._markers()))
 
     # --- tags -----------------------------------------------------------------------------------------

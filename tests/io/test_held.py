@@ -132,3 +132,10 @@ def test_who_claims_keeps_others_waiting(ledger: Ledger):
     assert caught.value.code == "claimed"
     with ledger.claim(0):
         pass
+
+
+def test_an_earlier_result_that_the_ledger_has_lost_is_not_another_one():
+    known = results((1, "a", "x"), (2, "b", "z"))
+    held = held_at(known, events((5, "a", "returned", "y", None)))
+    assert dict(zip(held["key"], held["run_id"], strict=True)) == {"a": None, "b": "r2"}
+    assert held.filter(pl.col("key") == "a")["run_hash"].item() == "y"
