@@ -99,15 +99,19 @@ def growth(rows: "Sequence[Row]") -> list[str]:
     ]
     for form, phase in dict.fromkeys((row.form, row.phase) for row in rows):
         exponents = [
-            log(found[form, phase, high] / found[form, phase, low]) / log(high / low) for low, high in steps
+            f"{log(found[form, phase, high] / found[form, phase, low]) / log(high / low):.2f}"
+            if (form, phase, high) in found
+            else ""
+            for low, high in steps
         ]
-        lines.append(f"| {form} | {phase} | {' | '.join(f'{one:.2f}' for one in exponents)} |")
+        lines.append(f"| {form} | {phase} | {' | '.join(exponents)} |")
     return [*lines, ""]
 
 
 def summary(rows: "Sequence[Row]") -> str:
-    """The table of the README: the largest size, a column per form."""
-    keys = max(row.keys for row in rows)
+    """The table of the README: the largest size that was measured in most forms, a column per form."""
+    sizes = {row.keys: len({one.form for one in rows if one.keys == row.keys}) for row in rows}
+    keys = max(size for size, forms in sizes.items() if forms == max(sizes.values()))
     found = {(row.form, row.phase): row for row in rows if row.keys == keys}
     bare = next(row for (form, _), row in found.items() if form == "bare Polars")
     forms = list(dict.fromkeys(form for form, phase in found if phase))

@@ -33,8 +33,11 @@ FORMS = {
 """Form to its pipeline and the options of its commands."""
 TEN = 10
 """Keys of the phase that selects some."""
-SECTIONS = ("planning", "ticks", "sinks")
-"""Further scripts of this directory whose output ends the page."""
+SECTIONS = ("planning", "ticks", "sinks", "streaming")
+SIZED = ("planning", "ticks")
+"""Further scripts of this directory whose output ends the page; those that take a number of keys."""
+LARGE = 1_000_000
+"""From so many keys on only the form `all` is measured, and fewer times."""
 MARKS = ("<!-- measured: written by benchmarks/run.py -->", "<!-- /measured -->")
 """Where a README takes the summary."""
 LEFT_OUT = ("BARCA_", "GROCERY_", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
@@ -253,16 +256,18 @@ def measure(keys: list[int], forms: list[str], repeat: int) -> Iterator[Row]:
     for size in keys:
         with tempfile.TemporaryDirectory() as name:
             directory = Path(name)
-            yield measure_bare(size, directory, max(repeat, 3))
-            for form in forms:
-                yield from measure_form(barca, form, size, directory, repeat)
+            times = repeat if size < LARGE else max(1, repeat // 2)
+            yield measure_bare(size, directory, max(times, 3))
+            for form in forms if size < LARGE else FORMS:
+                if size < LARGE or form == "all":
+                    yield from measure_form(barca, form, size, directory, times)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--keys", type=int, nargs="+", default=[1_000, 10_000, 200_000])
+    parser.add_argument("--keys", type=int, nargs="+", default=[2_000, 20_000, 200_000, 2_000_000])
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS))
     parser.add_argument("--repeat", type=int, default=3, help="processes per figure; the median is shown")
     parser.add_argument("--sections", nargs="*", choices=SECTIONS, default=list(SECTIONS))
@@ -278,7 +283,7 @@ def main() -> None:
         rows.append(row)
     pages = [render(rows, sys.argv[1:])]
     for name in options.sections:
-        size = [f"--keys={max(options.keys)}"] if name != "sinks" else []
+        size = [f"--keys={max(size for size in options.keys if size < LARGE)}"] if name in SIZED else []
         pages.append(run([sys.executable, str(HERE / f"{name}.py"), *size], HERE).output)
     options.out.write_text("\n".join(pages))
     if options.readme:
