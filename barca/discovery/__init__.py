@@ -89,7 +89,8 @@ def _cells(root: Path, known: set[NodeId]) -> list[tuple[NodeId, Definition[...,
     """What cells define and what that reads, with ids, without what the project's files hold as well."""
     cone = _Cone(root)
     typed = [each for _, each in held(sys.modules["__main__"]) if each.function.__module__ == "__main__"]
-    return [(found, cone.by_ids(each)) for found, each in cone.walk(typed) if found not in known]
+    found = cone.walk(typed[::-1])  # which takes the last one first
+    return [(name, cone.by_ids(each)) for name, each in found if name not in known]
 
 
 class _Reader:

@@ -27,6 +27,7 @@ from barca.project.results import Result, names_of
 from barca.project.selection import check_selection, selected_nothing
 from barca.project.state import Status, unresolved
 from barca.project.warnings import plan_warnings
+from barca.tracebacks import notebook
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -339,9 +340,10 @@ class Project(Reading):
         progress: Listener | None,
         options: Options,
     ) -> Result:
-        from barca.render.notebook import notebook_progress
+        if progress is None and notebook() is not None:
+            from barca.render.notebook import notebook_progress
 
-        shown = notebook_progress() if progress is None else progress
+            progress = notebook_progress()
         launcher = Launcher(
             opening=self._opening,
             graph=self.graph,
@@ -349,7 +351,7 @@ class Project(Reading):
             store_root=self._store_root,
             ledger=self._ledger,
             executor=executor or self._executor or self._default_executor,
-            listeners=[listener for listener in (self._listener, shown) if listener is not None],
+            listeners=[listener for listener in (self._listener, progress) if listener is not None],
         )
         report, world, request = launcher.launch(command, targets, options)
         return Result(report, names_of(request.targets), self._read_values, f"{STORE}/artifacts", world.whole)

@@ -225,6 +225,30 @@ def test_a_cell_that_ran_again_counts_also_for_what_read_it_before(tmp_path):
     assert json.loads(output) == [["notebook:a", 7], ["notebook:b", 10]]
 
 
+def test_what_cells_define_is_part_of_the_project_beside_its_files(tmp_path):
+    (tmp_path / "lib.py").write_text("from barca import asset\n@asset\ndef a():\n    return 1\n")
+    (tmp_path / "other.py").write_text("from barca import asset\n@asset\ndef c():\n    return 1\n")
+    code = CELLS.replace("from barca import asset\n", "from barca import asset\nimport lib\n").replace(
+        'inputs={"a": a}', 'inputs={"a": lib.a}'
+    )
+    code += """
+cell('''
+from barca.discovery import discover
+graph = discover(Path("."))
+print(json.dumps([[node.id, [edge.source for edge in node.edges]] for node in graph.nodes.values()]))
+print(graph.load_errors, list(discover(Path("."), ["other.py"]).nodes))
+''')
+"""
+    nodes, rest = run(code, cwd=tmp_path).splitlines()
+    assert json.loads(nodes) == [
+        ["lib.py:a", []],
+        ["other.py:c", []],
+        ["notebook:a", []],
+        ["notebook:b", ["lib.py:a"]],
+    ]
+    assert rest == "() ['other.py:c']", "files that are named are all there is"
+
+
 def test_notebook_functions_travel_with_what_they_use(tmp_path):
     code = (
         CELLS
