@@ -16,7 +16,7 @@ from barca.exec.parts import PartReader
 from barca.exec.pool import WorkerEnded, Workers, wait_for_any
 from barca.exec.progress import Seen, read_progress
 from barca.exec.trips import failed_result
-from barca.exec.wire import from_bytes, to_bytes
+from barca.exec.wire import from_bytes, work_bytes
 from barca.exec.worker import Order, Tools
 from barca.model import Work, WorkerDied, WorkResult
 from barca.records import replace
@@ -133,7 +133,7 @@ class ProcessExecutor:
         if self._directory is None:
             self._directory = tempfile.TemporaryDirectory(prefix="barca-", ignore_cleanup_errors=True)
         progress = Path(self._directory.name, f"{work.run_id}-{work.id}.progress")
-        pending = ProcessPending(work, to_bytes(work), progress, keep)
+        pending = ProcessPending(work, work_bytes(work), progress, keep)
         self._queue.append(pending)
         self._fill()
         return pending

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import io
 import pickle
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
+
+from barca.records import replace
+from barca.schemas import CALL, INPUT_HASHES, ORDINAL
+
+if TYPE_CHECKING:
+    from barca.model import Work
+
+
+def work_bytes(work: Work) -> bytes:
+    """A work for a worker, without what only the coordinator asks its keys for."""
+    keys = work.keys.drop(ORDINAL, CALL, INPUT_HASHES, strict=False)
+    return to_bytes(replace(work, keys=keys))
 
 
 class _Pickler(pickle.Pickler):
