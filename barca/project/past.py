@@ -1,4 +1,4 @@
-"""What earlier runs did: history and logs, read from the ledger, run markers and log files."""
+"""What earlier runs did, read from the ledger and run markers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from barca.errors import SelectionError, did_you_mean, plural
-from barca.io.logs import read_logs
-from barca.partitions import display_text, key_text, step_text
+from barca.partitions import display_text, step_text
 from barca.schemas import (
     ATTEMPTS,
     CALL,
-    CREATED_AT,
     DIGEST,
     ELAPSED_SECONDS,
     ERROR_MESSAGE,
@@ -30,12 +28,9 @@ from barca.schemas import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import datetime
-    from pathlib import Path
 
-    from barca._typing import NodeId
-    from barca.graph import Graph
     from barca.ports import LedgerReader
 
 SHOWN_STEPS = 1_000
@@ -176,106 +171,3 @@ def _call(row: Mapping[str, Any]) -> dict[str, Any]:
         "elapsed_seconds": row[ELAPSED_SECONDS],
         "max_rss_bytes": row[MAX_RSS_BYTES],
     }
-
-
-def _calls_of(reader: LedgerReader, run_id: str, node: NodeId, key: str) -> list[str]:
-    """Every call of a run that a key was in: the one that decided about it, and those that failed before."""
-    here = (pl.col(RUN_ID) == run_id) & (pl.col(NODE) == node)
-    last = reader.scan("materializations").filter(here & (pl.col(KEY) == key)).select(CALL)
-    calls = reader.scan("calls").filter(here).select(CALL, PARENT)
-    parents: dict[str, str | None] = dict(calls.collect(engine="in-memory").iter_rows())
-    found: list[str] = []
-    following: list[str | None] = last.collect(engine="in-memory").get_column(CALL).to_list()
-    while following:
-        call = following.pop()
-        if call is not None and call not in found:
-            found.append(call)
-            following.append(parents.get(call))
-    return found
-
-
-def printed(
-    log_dir: Path,
-    reader: LedgerReader,
-    runs: pl.DataFrame,
-    run_id: str | None,
-    step: tuple[NodeId, str | None] | None,
-    stream: str | None,
-) -> list[dict[str, Any]]:
-    """Lines that the steps of a run printed, oldest first.
-
-    Args:
-        log_dir: Directory of logs.
-        reader: The ledger; it knows the keys of batched calls.
-        runs: All runs, see `runs_table`.
-        run_id: The run, or the beginning of its id; `None` is the newest, or the newest that ran the step.
-        step: Only lines of this node, and of this key (Hive form).
-        stream: Only `stdout` or `stderr`.
-
-    Raises:
-        SelectionError: No such run.
-    """
-    found = find_run(runs, run_id)
-    lines = _lines(log_dir, reader, found, step, stream)
-    if lines or step is None or run_id is not None:
-        return lines
-    before = _newest_that_ran(reader, *step)
-    return _lines(log_dir, reader, before, step, stream) if before is not None else lines
-
-
-def _newest_that_ran(reader: LedgerReader, node: NodeId, key: str | None) -> str | None:
-    own = pl.col(NODE) == node if key is None else (pl.col(NODE) == node) & (pl.col(KEY) == key)
-    newest = reader.scan("materializations").filter(own).select(pl.col(RUN_ID).sort_by(CREATED_AT).last())
-    found: str | None = newest.collect(engine="in-memory").item()
-    return found
-
-
-def _lines(
-    log_dir: Path,
-    reader: LedgerReader,
-    run_id: str,
-    step: tuple[NodeId, str | None] | None,
-    stream: str | None,
-) -> list[dict[str, Any]]:
-    lines = read_logs(log_dir, run_id)
-    if stream is not None:
-        lines = lines.filter(pl.col("stream") == stream)
-    if step is not None:
-        node, key = step
-        lines = lines.filter(pl.col(NODE) == node)
-        if key is not None:
-            batched = pl.col(KEY).is_null() & pl.col(CALL).is_in(_calls_of(reader, run_id, node, key))
-            lines = lines.filter((pl.col(KEY) == key) | batched)
-    return [
-        {
-            "run_id": run_id,
-            "node_id": step_text(row[NODE], row[KEY] or ""),
-            "stream": row["stream"],
-            "ts": row["ts"].isoformat(),
-            "line": row["line"],
-        }
-        for row in lines.sort("ts", maintain_order=True).iter_rows(named=True)
-    ]
-
-
-def step_of(graph: Graph, step: str | None) -> tuple[NodeId, str | None] | None:
-    """A step as people write it, `NODE` or `NODE[KEY]`: its node, and its key in Hive form.
-
-    Raises:
-        SelectionError: No such node.
-    """
-    if step is None:
-        return None
-    name, bracket, shown = step.partition("[")
-    node_id = graph.find(name)
-    if not bracket:
-        return node_id, None
-    return node_id, _key_of(shown.removesuffix("]"), graph.nodes[node_id].dimensions)
-
-
-def _key_of(shown: str, dimensions: Sequence[str]) -> str:
-    """Hive form of a display form; with one dimension its value may hold anything."""
-    if len(dimensions) == 1:
-        return key_text({dimensions[0]: shown.removeprefix(f"{dimensions[0]}=")})
-    pairs = (part.partition("=") for part in shown.split(","))
-    return key_text({name: value for name, _, value in pairs})

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from barca.errors import UsageError
 from barca.io.runs import read_markers
-from barca.project.past import history, printed, run_details, runs_table, step_of
+from barca.project.past import history, run_details, runs_table
+from barca.project.prints import printed, step_of
 from barca.project.request import as_list, selection_of
 
 if TYPE_CHECKING:
@@ -223,11 +224,12 @@ class Reading(ABC):
 
         Args:
             run_id: The run, or the beginning of its id.
-            step: `NODE` or `NODE[KEY]`; a batched call's lines are found from any of its keys.
+            step: `NODE` or `NODE[KEY]`; a batched call's lines are found from any of its keys, and from the
+                name it is shown by, `NODE[2 keys]`.
             stream: `stdout` or `stderr`.
 
         Raises:
-            SelectionError: No such run or node.
+            SelectionError: No such run, node, key or call.
         """
         reader = self._reader()
         chosen = step_of(self._graph(), step)

@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+from barca.errors import SelectionError
+
 CHAIN = """
     import pathlib
     import polars as pl
@@ -343,6 +345,26 @@ def test_lines_of_a_key_are_those_of_the_newest_run_that_ran_it(project):
 
     assert told("node[k=a]") == [(first, "asked for a b")], "it was cached in the newest run"
     assert told("node[k=c]") == told("node") == [(second, "asked for c")]
+    # a batched call is named as it is shown
+    assert told("node[2 keys]") == told("node[2 keys]", first) == [(first, "asked for a b")]
+    assert told("pipeline.py:node[1 key]") == [(second, "asked for c")]
+    for step, run_id in (
+        ("node[2 keys]", second),
+        ("node[7 keys]", None),
+        ("node[d]", None),
+        ("node[]", first),
+    ):
+        with pytest.raises(SelectionError, match=r"has no step `node\[|`node\[.*` was never run") as raised:
+            told(step, run_id)
+        assert raised.value.remediation.endswith("valid: `k=a`, `k=b`, `k=c`")
+    with pytest.raises(SelectionError, match="there is no node `nodes`") as raised:
+        told("nodes[k=a]")
+    assert raised.value.remediation.startswith("did you mean `node`?")
+    assert told("node[k=a]", second) == [], "it was cached there"
+    done = project.cli("logs", "--step", "node[k=d]")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert json.loads(done.stderr)["code"] == "unknown_key"
+    assert len(json.loads(project.cli("logs", "--step", "node[2 keys]").stdout)) == 1
     assert told("node[k=a]", second) == [], "a run that is named is the one that is shown"
     done = project.cli("logs", "--step", "node[k=a]", "--pretty")
     assert "asked for a b" in done.stdout
