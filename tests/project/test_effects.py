@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from barca.exec import journal, runner, sizes
+from barca.io import appending
 from barca.project import running
 
 pytestmark = pytest.mark.slow
@@ -58,7 +59,8 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "BUDGET_SECONDS", 1e9)
     monkeypatch.setattr(sizes, "SPREAD_SECONDS", 1e9)
     monkeypatch.setattr(sizes, "FIRST_CHUNK", 1_000_000)
-    monkeypatch.setattr(journal, "GROUP_SECONDS", 1e9)
+    for module in (journal, appending):
+        monkeypatch.setattr(module, "GROUP_SECONDS", 1e9)
     monkeypatch.setattr(running, "MAINTENANCE_SECONDS", 1e9)
 
 
