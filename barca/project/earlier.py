@@ -91,6 +91,21 @@ class Earlier(Current):
                 )
             )
 
+    def every(self) -> list[Node]:
+        """Every asset and sensor of the project that held something.
+
+        Raises:
+            UsageError: None did.
+        """
+        nodes = [node for node in self.graph.nodes.values() if node.kind != "task"]
+        if there := [self._then(node) for node in nodes if self._state(node.id).height]:
+            return there
+        raise UsageError(
+            f"nothing was held as of {self.moment}",
+            code="no_result",
+            remediation="name a moment after the first run; `barca history` lists runs",
+        )
+
     def held(self, node: Node, selection: Mapping[str, Sequence[str]] | None = None) -> pl.DataFrame:
         """What each key of a node held.
 

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from barca.errors import UsageError
 from barca.io.runs import read_markers
 from barca.project.past import history, run_details, runs_table
 from barca.project.prints import printed, step_of
@@ -95,7 +94,7 @@ class Reading(ABC):
         """What targets held at a moment of the past; nothing is run.
 
         Args:
-            targets: Names, ids or decorated functions.
+            targets: Names, ids or decorated functions; `None` is every asset and sensor that held something.
             as_of: The moment.
             partition: Dimension to values; only these keys.
 
@@ -105,13 +104,8 @@ class Reading(ABC):
         """
         from barca.project.lookback import Lookback
 
-        named = as_list(targets)
-        if not named:
-            raise UsageError(
-                "as_of= takes targets", code="missing_target", remediation="name what is to be read"
-            )
         earlier = self._earlier(as_of)
-        nodes = [earlier.find(target, "get") for target in named]
+        nodes = [earlier.find(target, "get") for target in as_list(targets)] or earlier.every()
         return Lookback(earlier, nodes, selection_of(partition), f"{STORE}/artifacts")
 
     def diff(self, target: Target, *, partition: Selection = None, on: Sequence[str] = ()) -> Comparison:

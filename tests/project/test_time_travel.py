@@ -101,9 +101,13 @@ def test_values_that_return_and_keys_that_leave_and_come_back(shops: Shops):
 def test_whatever_happens_what_is_told_of_the_past_is_what_was(
     shops: Shops, narrowed: bool, monkeypatch: pytest.MonkeyPatch
 ):
+    narrow, found = narrowing.Narrowing.narrow, []
     if narrowed:
         monkeypatch.setattr(narrowing, "FEW_KEYS", 0)
         monkeypatch.setattr(narrowing, "LARGE_SHARE", 1)
+        monkeypatch.setattr(
+            narrowing.Narrowing, "narrow", lambda *given: found.append(narrow(*given)) or found[-1]
+        )
     monkeypatch.setattr("barca.io.garbage.choice.MANY_PACKS", 3)
     monkeypatch.setattr("barca.io.garbage.choice.REPEATED_KEPT", 2)
     chance = random.Random(7)
@@ -117,6 +121,7 @@ def test_whatever_happens_what_is_told_of_the_past_is_what_was(
             shops.project.open().gc()
     shops.project.open()._ledger.maintain(60)
     assert shops.check() == 0
+    assert any(found) is narrowed
 
 
 def test_what_gc_took_is_named_and_never_another_result_shown(shops: Shops):
@@ -373,8 +378,9 @@ def test_functions_and_modules_take_it_too(shops: Shops, monkeypatch: pytest.Mon
         barca.get("size", as_of=run_id, refresh="size")
     with pytest.raises(UsageError, match="executor= does not go with it"):
         barca.get("size", as_of=run_id, executor="inline")
-    with pytest.raises(UsageError, match="takes targets"):
-        barca.get(as_of=run_id)
+    assert list(barca.get(as_of=run_id)) == ["versions", "rows", "size", "total"]
+    with pytest.raises(UsageError, match="nothing was held as of"):
+        barca.get(as_of="2h")
 
 
 # --- command line -----------------------------------------------------------------------------------
