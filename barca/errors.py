@@ -221,13 +221,13 @@ def did_you_mean(given: str, valid: Iterable[str], *, limit: int = 12) -> str:
 
     choices = list(valid)
     close = difflib.get_close_matches(given, _comparable(given, choices), n=1)
-    shown = ", ".join(f"`{_one_line(choice)}`" for choice in choices[:limit])
+    shown = ", ".join(f"`{one_line(choice)}`" for choice in choices[:limit])
     more = f" and {len(choices) - limit:,} more" if len(choices) > limit else ""
     listing = f"valid: {shown}{more}" if choices else "there are none"
-    return f"did you mean `{_one_line(close[0])}`? {listing}" if close else listing
+    return f"did you mean `{one_line(close[0])}`? {listing}" if close else listing
 
 
-def _one_line(choice: str) -> str:
+def one_line(choice: str) -> str:
     r"""A choice as it stands in a list of them: line ends and control characters as `\n`, `\x1b`."""
     return (
         choice if choice.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in choice)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from barca.errors import plural
+from barca.errors import one_line, plural
 from barca.events import (
     KeyFailed,
     KeysDone,
@@ -44,7 +44,7 @@ _ENDS: Final = {"success": logging.INFO, "cancelled": logging.WARNING, "failed":
 
 
 class LogListener:
-    """Logs the events of one run.
+    """Logs the events of one run, each as one line: line ends in keys and messages are made visible.
 
     Args:
         run_id: The run.
@@ -64,7 +64,8 @@ class LogListener:
             "node": getattr(event, "node", None),
             "key": getattr(event, "key", None),
         }
-        LOGGER.log(level, message, *values, extra=extra)
+        told = (one_line(value) if isinstance(value, str) else value for value in values)
+        LOGGER.log(level, message, *told, extra=extra)
 
 
 def log(message: str, *values: Any) -> None:

@@ -100,7 +100,10 @@ def test_odd_keys_that_fail_are_told_on_one_line(project):
     assert r"error: pipeline.py:own[k=new\nline]: ValueError: no" in done.stderr
     done = project.cli("get", "own", "--partition", "k=red", "--pretty")
     assert r"valid: `new\nline`, `\x1b[31mred`" in done.stderr
-    assert r"k=\x1b[31mred, k=new\nline (no result yet)" in project.cli("get", "--dry-run", "--pretty").stdout
+    assert (
+        r"k=\x1b[31mred, k=new\nline (no result yet)"
+        in project.cli("get", "--dry-run", "--pretty", env={"COLUMNS": "200"}).stdout
+    )
 
 
 def test_p3_names_that_collide_are_kept_apart(project):

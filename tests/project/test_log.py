@@ -81,6 +81,7 @@ def test_garbage_and_tags(project, records):
             "run r ended: cancelled in 1.00 s; keys: none",
         ),
         (events.KeyFailed("n", "", "", "%d"), "ERROR", "n failed: %d"),
+        (events.KeyFailed("n", "k=a\nb", "E", "1\x1b[2m"), "ERROR", r"n[k=a\nb] failed: E: 1\x1b[2m"),
     ],
 )
 def test_texts_are_taken_literally(records, event: Any, level: str, said: str):
