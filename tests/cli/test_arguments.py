@@ -73,7 +73,14 @@ def test_partitions():
     assert parse_partition(['{"r": "a,b", "m": [1, "02"]}', "r=c"]) == {"r": ["a,b", "c"], "m": ["1", "02"]}
 
 
-@given(st.dictionaries(st.text(min_size=1), st.lists(st.text(), min_size=1, unique=True), min_size=1))
+@given(
+    st.dictionaries(
+        st.text(min_size=1, max_size=8),
+        st.lists(st.text(max_size=8), min_size=1, max_size=3, unique=True),
+        min_size=1,
+        max_size=3,
+    )
+)
 def test_a_json_object_selects_any_value(selection):
     import json
 
