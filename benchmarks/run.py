@@ -40,8 +40,8 @@ LARGE = 1_000_000
 """From so many keys on only the form `all` is measured, and fewer times."""
 MARKS = ("<!-- measured: written by benchmarks/run.py -->", "<!-- /measured -->")
 """Where a README takes the summary."""
-LEFT_OUT = ("BARCA_", "GROCERY_", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
-"""Variables that processes do not get: settings, and what makes every start compile every module again."""
+LEFT_OUT = ("BARCA_", "GROCERY_", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONUNBUFFERED")
+"""Variables that processes do not get: settings, other code, and what makes each start compile every module."""
 
 
 @dataclass(frozen=True)
