@@ -41,7 +41,7 @@ LARGE = 1_000_000
 MARKS = ("<!-- measured: written by benchmarks/run.py -->", "<!-- /measured -->")
 """Where a README takes the summary."""
 LEFT_OUT = ("BARCA_", "GROCERY_", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONUNBUFFERED")
-"""Variables that processes do not get: settings, other code, and what makes each start compile every module."""
+"""Variables that processes do not get: settings, other code, what makes each start compile every module."""
 
 
 @dataclass(frozen=True)
