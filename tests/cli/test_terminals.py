@@ -11,6 +11,8 @@ import textwrap
 
 import pytest
 
+from barca import Project
+
 PIPELINE = """
     import pathlib, json
     import polars as pl
@@ -36,8 +38,9 @@ PIPELINE = """
 
 COMMANDS = [
     "get", "get --dry-run", "get totals -o value", "get --fields status,steps", "plan", "list", "status", "status --fields id,cache",
-    "explain scored", "diff cleaned --partition shop=a_shop_with_a_long_name_1", "doctor", "history", "history RUN",
+    "explain scored", "diff cleaned --partition shop=a_shop_with_a_long_name_1", "doctor", "doctor --repair", "history", "history RUN",
     "stats scored", "head cleaned", "head versions_of_everything_there_is", "sql EXPLAIN", "sql SELECT", "graph",
+    "get --as-of RUN", "get cleaned --as-of audit -o value", "head cleaned --as-of audit", "history --as-of RUN", "tag", "gc --dry-run",
     "docs", "docs cli", "docs batched-partitions", "version", "export totals OUT",
 ]  # fmt: skip
 
@@ -56,7 +59,9 @@ def shop(tmp_path_factory):
         done = subprocess.run(
             [sys.executable, "-m", "barca", "get"], cwd=root, capture_output=True, text=True, check=True
         )
-    return root, json.loads(done.stdout)["run_id"]
+    run_id = json.loads(done.stdout)["run_id"]
+    Project(root).tag("audit", run_id)
+    return root, run_id
 
 
 def arguments(command, shop):
