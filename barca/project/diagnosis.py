@@ -53,12 +53,12 @@ class Doctor:
         loaded = self.graph().nodes.keys() - {node for error in load_errors for node in error["nodes"]}
         surroundings = environment_check()
         checks = [
-            _check("python", surroundings["ok"], surroundings["detail"], "infra"),
-            self._writable(),
-            self._disk(),
             _check("files", not load_errors, f"nodes: {len(loaded)} load, {lost} do not", "usage"),
             *([_check("plan", False, str(hindrance), hindrance.kind)] if hindrance else []),  # noqa: FBT003
             *self._stored(),
+            _check("python", surroundings["ok"], surroundings["detail"], "infra"),
+            self._writable(),
+            self._disk(),
             self._runs(),
         ]
         return {

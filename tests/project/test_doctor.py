@@ -46,7 +46,7 @@ def wrong(found: dict[str, Any]) -> list[str]:
 def test_a_project_that_is_well(ran):
     found = checks(ran)
     assert wrong(found) == []
-    assert list(found)[:-1] == ["python", "store", "disk", "files", "ledger", "results", "leftovers"]
+    assert list(found)[:-1] == ["files", "ledger", "results", "python", "store", "disk", "leftovers"]
     assert "polars 2." in found["python"]["detail"] and "deltalake" in found["python"]["detail"]
     assert found["ledger"]["detail"] == "1 run recorded, 2 results"
     assert checks(ran, repair=True)["repaired"] == []
