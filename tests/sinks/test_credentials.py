@@ -168,6 +168,12 @@ def test_other_forms_of_credentials(monkeypatch, tmp_path):
         "azure_storage_endpoint": "https://a.blob.core.example",
         **{f"azure_storage_{name}": value for name, value in principal.items()},
     }
+    shared = azure(connection_string="BlobEndpoint=https://a.example;SharedAccessSignature=sig=1")
+    assert options("abfs://b/t", shared, monkeypatch) == {
+        "azure_storage_account_name": "acct",  # the string does not say it
+        "azure_storage_endpoint": "https://a.example",
+        "azure_storage_sas_token": "sig=1",
+    }
     local = azure(account_name=None, connection_string="UseDevelopmentStorage=true")
     found = options("abfs://b/t", local, monkeypatch)
     assert found == {"azure_storage_use_emulator": "true", "azure_allow_http": "true"}

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from barca.io.sinks import local, publishing
 from barca.io.sinks.contents import Content
+from barca.io.sinks.dataset import DatasetSink
+from barca.io.sinks.targets import Target
+from barca.model import SinkSpec
 
 
 class Sink:
@@ -62,3 +67,16 @@ def test_files_are_on_the_disk_before_they_are_named_and_names_before_they_count
     project.ran()
     assert [step.split()[0] for step in done] == ["flush_files", "_put", "_put", "flush_directory"]
     assert [step.split()[1] for step in done[1:]] == ["k=a", "k=b", "out"]
+
+
+def test_what_was_replaced_gets_into_no_directory_that_is_prepared_later(tmp_path):
+    target = Target(SinkSpec(path="out/", rows_per_file=1), "a.py:scored", ("k",), tmp_path)
+    depot = local.LocalDepot(tmp_path / "out")
+    with depot.staging() as staging:
+        sink = DatasetSink(target, depot, staging)
+        for key, rows in (("a", 3), ("a", 2), ("b", 1)):
+            sink.prepare([Content(f"k={key}", "table", 1, pl.DataFrame({"v": range(rows)}))])
+            assert sink.install() == {}
+            assert list(staging.iterdir()) == []
+    files = [path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.parquet")]
+    assert sorted(files) == ["k=a/part-0.parquet", "k=a/part-1.parquet", "k=b/part-0.parquet"]
