@@ -335,9 +335,19 @@ def test_lines_of_a_key_are_those_of_the_newest_run_that_ran_it(project):
         def node(k: list[str]) -> dict:
             print("asked for", *k)
             return dict.fromkeys(k, 1)
+
+        @asset(partitions={"k": partitions(["a", "b"])}, batch="all")
+        def other(k: list[str]) -> dict:
+            print("another")
+            return dict.fromkeys(k, 1)
+
+        @asset(partitions={"k": partitions(["a"])})
+        def single(k: str) -> int:
+            print("alone")
+            return 1
         """,
     )
-    first = project.get("node", partition={"k": ["a", "b"]}).run_id
+    first = project.get(["node", "other", "single"], partition={"k": ["a", "b"]}).run_id
     second = project.get("node").run_id
 
     def told(step, run_id=None):
@@ -357,6 +367,8 @@ def test_lines_of_a_key_are_those_of_the_newest_run_that_ran_it(project):
         with pytest.raises(SelectionError, match=r"has no step `node\[|`node\[.*` was never run") as raised:
             told(step, run_id)
         assert raised.value.remediation.endswith("valid: `k=a`, `k=b`, `k=c`")
+    with pytest.raises(SelectionError, match=r"`single\[1 key\]` was never run"):
+        told("single[1 key]")
     with pytest.raises(SelectionError, match="there is no node `nodes`") as raised:
         told("nodes[k=a]")
     assert raised.value.remediation.startswith("did you mean `node`?")

@@ -174,6 +174,9 @@ def test_other_forms_of_credentials(monkeypatch, tmp_path):
         "azure_storage_endpoint": "https://a.example",
         "azure_storage_sas_token": "sig=1",
     }
+    asked = SimpleNamespace(get_token=lambda scope: SimpleNamespace(token="TOKEN"))
+    found = options("abfs://b/t", azure(account_key=KEY, sync_credential=asked), monkeypatch)
+    assert found == {"azure_storage_account_name": "acct", "azure_storage_account_key": KEY}
     local = azure(account_name=None, connection_string="UseDevelopmentStorage=true")
     found = options("abfs://b/t", local, monkeypatch)
     assert found == {"azure_storage_use_emulator": "true", "azure_allow_http": "true"}

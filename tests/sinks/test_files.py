@@ -350,3 +350,24 @@ def test_a_cache_hit_writes_nothing(project):
     assert not (project.root / "out.csv").exists()
     project.get(refresh=["orders"])
     assert (project.root / "out.csv").exists()
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.csv", "out.json"])
+def test_each_file_of_a_batched_asset_holds_the_rows_of_its_key(project, name):
+    project.write(
+        "pipeline.py",
+        f"""
+        import polars as pl
+        from barca import asset, partitions, sink
+
+        @asset(partitions={{"k": partitions(["a", "b", "c"])}}, batch="all")
+        @sink("{name}")
+        def scored(k: list[str]) -> pl.DataFrame:
+            return pl.DataFrame({{"k": ["a", "a", "a", "c", "c"], "v": [1, 2, 3, 4, 5]}}, schema_overrides={{"v": pl.Int64}})
+        """,
+    )
+    project.ran()
+    read = {"parquet": pl.read_parquet, "csv": pl.read_csv, "json": pl.read_json}[name.rpartition(".")[2]]
+    found = {key: read(project.root / name.replace("out", f"out_k_{key}")) for key in "ac"}
+    assert {key: rows["v"].to_list() for key, rows in found.items()} == {"a": [1, 2, 3], "c": [4, 5]}
+    assert (project.root / name.replace("out", "out_k_b")).exists()
