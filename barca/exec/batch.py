@@ -47,6 +47,7 @@ class BatchCalling(Calling):
         super().__init__(work, means)
         self._index = index
         self._pieces = 0
+        self._yields = False
         self._started = time.perf_counter()
 
     def _call(self, definition: Definition[..., Any], recorder: Recorder, alarm: Alarm) -> None:  # noqa: ARG002  # its lines are the whole work's
@@ -54,7 +55,7 @@ class BatchCalling(Calling):
             problem = self.ask(definition, sorter, alarm)
             alike = self._publisher is None and sorter.answer.plain
             self.settle(sorter.answer, problem)
-            self._travels = alike and not self._early
+            self._travels = alike and not self._yields
 
     @contextmanager
     def sorter(self) -> Iterator[Sorter]:
@@ -65,9 +66,10 @@ class BatchCalling(Calling):
     def may_travel(self, answer: Answer) -> bool:
         """Whether an answer can be stored together with those of other calls: there is nothing wrong with it.
 
-        A table may have rows of the call's own keys only, which could not be told any more among others.
+        A table may have rows of the call's own keys only, which could not be told any more among others. What
+        yields is stored as it goes, by a work of its own.
         """
-        if answer.failed or not answer.plain:
+        if answer.failed or not answer.plain or self._yields:
             return False
         table, work = answer.table, self._work
         if table is None:
@@ -140,6 +142,7 @@ class BatchCalling(Calling):
         if not isinstance(returned, Iterator):
             sorter.take(returned)
             return
+        self._yields = True
         if self._means.keep is None:
             for piece in returned:
                 sorter.take_piece(piece)

@@ -14,6 +14,8 @@ from barca.exec.boundary import Failure, describe
 from barca.exec.calling import Calling
 from barca.exec.capture import end_lines
 from barca.exec.storing import store_each, store_keyed
+from barca.io.apart import apart
+from barca.io.plain import SCALARS
 from barca.io.tables import is_uncomputed, to_frame
 
 if TYPE_CHECKING:
@@ -81,8 +83,8 @@ class EachCalling(Calling):
             kind = type(value)
             if isinstance(value, Failed):
                 return Failure("Failed", value.reason)
-            if kind not in _SETTLED and is_uncomputed(value):
-                value = to_frame(value, self._work.engine)
+            if kind not in SCALARS:
+                value = self._as_it_is_now(value)
             if alarm.active:
                 alarm.stop()
         except self._interruption:
@@ -94,6 +96,12 @@ class EachCalling(Calling):
         finally:
             if alarm.active:
                 alarm.stop()
+
+    def _as_it_is_now(self, value: Any) -> Any:
+        """What a call returned, computed, and as no later call changes it."""
+        if type(value) not in _COMPUTED and is_uncomputed(value):
+            value = to_frame(value, self._work.engine)
+        return apart(value, self._work.serializer) if len(self._keys) > 1 else value
 
     def _kept(self, came: Any, elapsed_seconds: float) -> bool:
         return self._means.spill is None or self._means.spill.keep(came, elapsed_seconds)
@@ -113,5 +121,5 @@ class EachCalling(Calling):
             self._keep(store_each(self._work, self._store, values))
 
 
-_SETTLED = frozenset((dict, list, str, int, float, bool, type(None), tuple, pl.DataFrame))
+_COMPUTED = frozenset((dict, list, tuple, pl.DataFrame))
 """Types whose values need no computing before they are stored."""

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from barca.errors import Failed, OutputError, did_you_mean, plural
+from barca.io.apart import apart, frame_apart
 from barca.io.fragments import unstorable_column
-from barca.io.tables import Unconvertible, is_streamed, is_table, text_form, to_frame
+from barca.io.tables import Unconvertible, is_streamed, is_table, is_uncomputed, text_form, to_frame
 from barca.partitions import display_text
 from barca.schemas import KEY, dimension, dimensions
 
@@ -130,13 +131,24 @@ class Sorter:
             OutputError: As `take`.
         """
         if isinstance(piece, Mapping):
-            self._take_values(piece.items())
+            self._take_values((name, self._as_it_is_now(value)) for name, value in piece.items())
         elif is_table(piece):
-            self._take_table(self._framed(piece))
+            self._take_table(frame_apart(self._framed(piece)))
         elif isinstance(piece, tuple) and len(piece) == 2:
-            self._take_values([piece])
+            self._take_values([(piece[0], self._as_it_is_now(piece[1]))])
         else:
             raise self._no_answer("yielded", piece)
+
+    def _as_it_is_now(self, value: Any) -> Any:
+        """A value that was yielded: the function may go on to fill the same object again."""
+        if isinstance(value, Failed):
+            return value
+        if is_uncomputed(value):
+            try:
+                return to_frame(value, self._work.engine)
+            except Exception:  # storing it tells what is wrong, for its key alone
+                return value
+        return apart(value, self._work.serializer)
 
     def _framed(self, table: Any) -> pl.DataFrame:
         try:

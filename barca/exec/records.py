@@ -104,7 +104,7 @@ def call_rows(work: Work, result: WorkResult | WorkerDied, now: datetime) -> lis
     """The rows of `schemas.CALL_RECORDS` of a work that ended now, one for each of its calls."""
     calls = work.calls or ((work.id, work.keys.height),)
     rss = result.max_rss_bytes if isinstance(result, WorkResult) else None
-    took = result.took if isinstance(result, WorkResult) and work.calls else ((result.elapsed_seconds, rss),)
+    took = (isinstance(result, WorkResult) and result.took) or ((result.elapsed_seconds, rss),)
     constants = {
         RUN_ID: work.run_id,
         PARENT: work.parent,

@@ -17,11 +17,10 @@ from barca.exec.outcomes import death_rows, success_rows
 from barca.exec.queues import NodeQueue, Ready
 from barca.exec.report import RunReport, node_report
 from barca.exec.sizes import BUDGET_SECONDS, learn, patience, remembered, take_next
-from barca.exec.trips import part_of, parts_of
+from barca.exec.trips import own_death, part_of, parts_of
 from barca.graph import short_name
 from barca.model import WorkerDied
 from barca.plan.parts import rows_of
-from barca.records import replace
 from barca.schemas import ELAPSED_SECONDS, KEY, STATUS
 
 if TYPE_CHECKING:
@@ -267,7 +266,7 @@ class Runner:
             last = max(death.begun or 0, 1) - 1
             ended = self._take_calls(queue, work, death.finished) if death.finished is not None else 0
             queue.add([*handed_back(work, ended, last), *handed_back(work, last + 1)], first=True)
-            work, death = part_of(work, last), replace(death, begun=None, finished=None)
+            work, death = part_of(work, last), own_death(death)
         self._called(queue, work, death)
         keys = self._not_kept(work, work.keys if death.begun is None else died_on(work.keys, death.begun))
         failed = death_rows(keys, death, work.attempt)

@@ -22,6 +22,7 @@ from barca.exec.memory import read_peak, reset_peak
 from barca.exec.outcomes import outcome_rows
 from barca.exec.output import Answer
 from barca.exec.storing import store_answer
+from barca.io.apart import apart, frame_apart
 from barca.model import WorkResult
 from barca.records import replace
 from barca.schemas import KEY, OUTCOMES, empty
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from barca.exec.boundary import Alarm, Failure
     from barca.exec.capture import Recorder
-    from barca.model import Definition, Work
+    from barca.model import Definition, Work, WorkerDied
 
 
 def part_of(work: Work, first: int, count: int = 1) -> Work:
@@ -87,9 +88,21 @@ class Trip(Calling):
     _parts: tuple[WorkResult, ...] = ()
 
     def _call(self, definition: Definition[..., Any], recorder: Recorder, alarm: Alarm) -> None:
-        deadline = time.perf_counter() + (self._work.budget_seconds or float("inf"))
         done: list[Done] = []
         stopped: WorkResult | None = None
+        try:
+            stopped = self._make(definition, recorder, alarm, done)
+        except self._interruption:  # between two calls
+            self.interrupted = True
+        self._store_all(done)
+        if stopped is not None and stopped.outcomes.height:
+            self._parts = (*self._parts, stopped)
+
+    def _make(
+        self, definition: Definition[..., Any], recorder: Recorder, alarm: Alarm, done: list[Done]
+    ) -> WorkResult | None:
+        """Make one call after the other, noting those that went well; the result of the one that did not."""
+        deadline = time.perf_counter() + (self._work.budget_seconds or float("inf"))
         for index in range(len(self._work.calls)):
             began = time.perf_counter()
             if began > deadline and index:
@@ -100,16 +113,13 @@ class Trip(Calling):
             answer = self._ask(call, definition, alarm)
             seconds = time.perf_counter() - began
             if answer is None:
-                stopped = call.result(seconds)
                 self.interrupted = call.interrupted
-                break
+                return call.result(seconds)
             done.append(Done(answer, seconds, read_peak()))
             spill = self._means.spill
             if spill is not None and not spill.keep(answer, seconds):
                 break
-        self._store_all(done)
-        if stopped is not None and stopped.outcomes.height:
-            self._parts = (*self._parts, stopped)
+        return None
 
     def _part(self, index: int) -> BatchCalling:
         return BatchCalling(part_of(self._work, index), self._means._replace(keep=None), index)
@@ -120,11 +130,16 @@ class Trip(Calling):
             try:
                 problem = call.ask(definition, sorter, alarm)
                 if problem is None and not call.interrupted and call.may_travel(sorter.answer):
-                    return sorter.answer
+                    return self._apart(sorter.answer)
                 call.settle(sorter.answer, problem)
             except BaseException as error:
                 call.give_up(error)
         return None
+
+    def _apart(self, answer: Answer) -> Answer:
+        """An answer that the calls after it do not change."""
+        values = {key: apart(value, self._work.serializer) for key, value in answer.values.items()}
+        return Answer(values, table=None if answer.table is None else frame_apart(answer.table))
 
     def _take(self, finished: Iterable[tuple[Any, float]]) -> None:
         self._store_all([Done(answer, seconds) for answer, seconds in finished])
@@ -140,7 +155,8 @@ class Trip(Calling):
         for index, one in enumerate(done):
             call = self._part(index)
             call.settle(one.answer, None)
-            self._parts = (*self._parts, call.result(one.elapsed_seconds))
+            result = replace(call.result(one.elapsed_seconds), max_rss_bytes=one.max_rss_bytes)
+            self._parts = (*self._parts, result)
 
     def _store_together(self, done: Sequence[Done]) -> WorkResult | None:
         tables = [one.answer.table for one in done if one.answer.table is not None]
@@ -183,6 +199,13 @@ def failed_result(work: Work, failure: Failure, *, elapsed_seconds: float = 0.0)
     keys = work.keys.get_column(KEY).to_list()
     outcomes = outcome_rows(keys, dict.fromkeys(keys, failure), elapsed_seconds, work.attempt)
     return WorkResult(outcomes=outcomes, fragments=NOTHING, elapsed_seconds=elapsed_seconds)
+
+
+def own_death(death: WorkerDied) -> WorkerDied:
+    """Of the death of a work's worker, what is of the call that it was on."""
+    before = sum(part.elapsed_seconds for part in death.finished.parts) if death.finished is not None else 0.0
+    elapsed_seconds = max(0.0, death.elapsed_seconds - before)
+    return replace(death, begun=None, finished=None, elapsed_seconds=elapsed_seconds)
 
 
 def _of_parts(parts: tuple[WorkResult, ...], elapsed_seconds: float) -> WorkResult:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from barca.errors import OutputError
+from barca.io.apart import Pickled
 from barca.io.keyed import pack_keyed, read_keyed
 from barca.io.owners import row_owners
 from barca.io.packing import Shelf, write_rows, write_values
@@ -171,7 +172,9 @@ def _place(
     results: _Sorted, position: int, value: Any, shelf: Shelf, key: str, serializer: Serializer | None
 ) -> None:
     node = shelf.node
-    if serializer == "json":
+    if isinstance(value, Pickled):
+        results.blobs[position] = value.data
+    elif serializer == "json":
         results.texts[position] = _forced_text(node, key, value)
     elif serializer != "pickle" and is_table(value):
         try:

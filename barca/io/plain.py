@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SCALARS: Final = frozenset((type(None), bool, int, float, str))
+SCALARS: Final = frozenset((type(None), bool, int, float, str))
 _CHUNK: Final = 20_000
 _MARK: Final = "\0barca"
 _CUT: Final = ',"\\u0000barca",'
@@ -141,7 +141,7 @@ def _encodable(text: str, path: str) -> str:
 
 
 def _are_faithful(values: Sequence[Any]) -> list[bool]:
-    if set(map(type, values)) <= _SCALARS:
+    if set(map(type, values)) <= SCALARS:
         return [True] * len(values)
     try:
         return [*map(_all_plain, values)]
@@ -167,15 +167,15 @@ def _all_plain(value: Any) -> bool:
     kind = type(value)
     if kind is dict:
         for key, item in value.items():  # a loop, not all(...): this runs for every value of every call
-            if type(key) is not str or (type(item) not in _SCALARS and not _all_plain(item)):
+            if type(key) is not str or (type(item) not in SCALARS and not _all_plain(item)):
                 return False
         return True
     if kind is list:
         for item in value:  # noqa: SIM110
-            if type(item) not in _SCALARS and not _all_plain(item):
+            if type(item) not in SCALARS and not _all_plain(item):
                 return False
         return True
-    return kind in _SCALARS
+    return kind in SCALARS
 
 
 _REFUSED: Final = object()

@@ -7,9 +7,12 @@ import socket
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -20,7 +23,16 @@ from barca.io.memory import MemoryPackStore
 from barca.io.values import read_values
 from barca.errors import Failed
 from barca.schemas import ATTEMPTS, ELAPSED_SECONDS, ERROR_TYPE, KEY, PATH, RUN_HASH, TRACEBACK
-from tests.exec.works import definition_of, failures, make_work, run_batch, run_function, succeeded, work_keys
+from tests.exec.works import (
+    definition_of,
+    failures,
+    make_work,
+    run_batch,
+    run_function,
+    succeeded,
+    values_of,
+    work_keys,
+)
 
 
 def test_one_key_calls_that_run_together_share_a_pack() -> None:
@@ -326,3 +338,49 @@ def test_f10_a_pandas_column_that_cannot_be_converted_is_named_with_its_key():
         "column `odd` of the pandas dtype object cannot be" in text for text in failures(whole).values()
     )
     assert len(failures(whole)) == 2
+
+
+@dataclass
+class Model:
+    """What is fitted again for each key."""
+
+    fitted: str = ""
+
+
+@pytest.mark.parametrize("serializer", [None, "pickle"])
+def test_what_a_key_was_given_is_not_changed_by_the_next(serializer: Any) -> None:
+    rows: dict[str, list[str]] = {"rows": [""]}
+    model = Model()
+    numbers, frame = np.zeros(1), pd.DataFrame({"x": [""]})
+
+    def function(r: str) -> Any:
+        rows["rows"][0] = model.fitted = frame.iloc[0, 0] = r[:1]
+        numbers[0] = ord(r[0])
+        given = {"1": rows, "2": model, "3": (rows, model), "4": frame, "5": pl.DataFrame({"x": numbers})}
+        return given[r[1]]
+
+    store = MemoryPackStore()
+    for kind, read in {
+        "1": lambda value: value["rows"][0],
+        "2": lambda value: value.fitted,
+        "3": lambda value: value[0]["rows"][0] + value[1].fitted,
+        "4": lambda value: (value if isinstance(value, pd.DataFrame) else value.to_pandas()).iloc[0, 0],
+        "5": lambda value: chr(int(value["x"][0])),
+    }.items():
+        work = make_work([f"a{kind}", f"b{kind}"], serializer=serializer)
+        values = values_of(store, work, run_function(function, work, store))
+        assert [read(value) for value in values] == (["aa", "bb"] if kind == "3" else ["a", "b"]), kind
+
+
+def test_what_keys_were_given_is_stored_as_it_would_be_alone() -> None:
+    shared = ["x"]
+    values = {"a": {"1": shared, "2": shared}, "b": {1: shared, 2: shared}, "c": (shared, Model("m"))}
+    together, alone = MemoryPackStore(), MemoryPackStore()
+    for serializer in (None, "pickle"):
+        work = make_work(list(values), serializer=serializer)
+        digests = run_function(lambda r: values[r], work, together).fragments.sort("key").get_column("digest")
+        single = [
+            run_function(lambda r: values[r], make_work([key], serializer=serializer), alone)
+            for key in values
+        ]
+        assert digests.to_list() == [one.fragments.item(0, "digest") for one in single]

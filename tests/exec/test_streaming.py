@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import duckdb
+import numpy as np
 import polars as pl
 import pytest
 
@@ -16,7 +18,7 @@ from barca.exec.parts import PartReader, PartWriter
 from barca.io.memory import MemoryPackStore
 from barca.io.values import read_values
 from barca.schemas import KEY, PATH
-from tests.exec.works import definition_of, failures, make_work, run_function, succeeded
+from tests.exec.works import definition_of, failures, make_work, run_function, succeeded, values_of
 
 KEYS = [f"k{number}" for number in range(6)]
 
@@ -182,3 +184,38 @@ def test_parts_are_read_once_and_in_order(tmp_path: Any) -> None:
     write(frames[2], 1.5)
     assert [frame.item() for frame, _ in reader.read()] == ["c"]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", ["pairs", "dicts", "tables", "relations"])
+def test_what_was_yielded_is_not_changed_by_what_follows(form: str) -> None:
+    row: dict[str, str] = {}
+    numbers = np.zeros(1)
+    database = duckdb.connect()
+
+    def function(r: list[str]) -> Any:
+        for key in r:
+            row["key"] = key
+            numbers[0] = ord(key)
+            database.execute("create or replace table t as select ? as key", [key])
+            yield {
+                "pairs": (key, row),
+                "dicts": {key: row},
+                "tables": pl.DataFrame({"r": [key], "key": numbers}),
+                "relations": (key, database.table("t")),
+            }[form]
+
+    store = MemoryPackStore()
+    work = make_work(["a", "b", "c"], batched=True)
+    values = values_of(store, work, run_function(function, work, store))
+    kept = [value["key"] if isinstance(value, dict) else value["key"].item() for value in values]
+    assert kept == ([97.0, 98.0, 99.0] if form == "tables" else ["a", "b", "c"])
+
+
+def test_a_yielded_table_that_cannot_be_computed_fails_its_key_alone() -> None:
+    def function(r: list[str]) -> Any:
+        for key in r:
+            yield key, pl.LazyFrame({"x": [1]}).select("x" if key != "b" else "nowhere")
+
+    result = run_function(function, make_work(["a", "b", "c"], batched=True))
+    assert succeeded(result) == ["r=a", "r=c"]
+    assert "nowhere" in failures(result)["r=b"]

@@ -10,15 +10,16 @@ import polars as pl
 import pytest
 
 from barca.errors import Failed
+from barca.exec import trips
 from barca.exec.call import Interrupted, execute, recover
 from barca.exec.records import Ended, call_rows, materialization_rows
 from barca.exec.spill import Spill, read_spill
-from barca.exec.trips import failed_result, part_of, parts_of
+from barca.exec.trips import failed_result, own_death, part_of, parts_of
 from barca.io.logs import read_logs
 from barca.io.memory import MemoryPackStore
-from barca.model import Fingerprint, InputBinding, Work, WorkResult
+from barca.model import Fingerprint, InputBinding, Work, WorkerDied, WorkResult
 from barca.records import replace
-from barca.schemas import CALL, ELAPSED_SECONDS, KEY, PATH
+from barca.schemas import CALL, ELAPSED_SECONDS, KEY, MAX_RSS_BYTES, PATH
 from tests.exec.works import (
     definition_of,
     failures,
@@ -26,6 +27,7 @@ from tests.exec.works import (
     run_function,
     stored_values,
     succeeded,
+    values_of,
     work_keys,
 )
 from tests.exec.works import NODE as NAME
@@ -263,3 +265,90 @@ def test_parts_of_a_trip_are_cut_where_its_calls_are() -> None:
     both = part_of(work, 1, 2)
     assert both.calls == (("b2", 1), ("b3", 3))
     assert both.keys.equals(work_keys(KEYS).slice(2, 4))
+
+
+@pytest.mark.parametrize("serializer", [None, "pickle", "json"])
+def test_what_a_call_answered_is_not_changed_by_the_next(serializer: Any) -> None:
+    same: dict[str, Any] = {"rows": []}
+
+    def function(r: list[str]) -> dict[str, Any]:
+        same["rows"][:] = r
+        return {key: same for key in r}
+
+    store = MemoryPackStore()
+    work = make_trip(2, 1, serializer=serializer)
+    [part] = run_function(function, work, store).parts
+    assert values_of(store, work, part) == [{"rows": ["a", "b"]}, {"rows": ["a", "b"]}, {"rows": ["c"]}]
+
+
+@pytest.mark.parametrize("library", ["numpy", "pandas"])
+def test_arrays_that_are_filled_again_do_not_change_what_was_answered(library: str) -> None:
+    import numpy as np
+    import pandas as pd
+
+    numbers = np.zeros(1)
+    frame = pd.DataFrame({"r": ["a"], "x": [0.0]})
+
+    def function(r: list[str]) -> Any:
+        numbers[0] = frame.iloc[0, 1] = ord(r[0])
+        frame["r"] = r
+        return pl.DataFrame({"r": r, "x": numbers}) if library == "numpy" else frame
+
+    store = MemoryPackStore()
+    work = make_trip(1, 1)
+    [part] = run_function(function, work, store).parts
+    assert [table["x"].to_list() for table in values_of(store, work, part)] == [[97.0], [98.0]]
+
+
+def test_what_yields_pairs_ends_the_work_and_does_not_travel() -> None:
+    def function(r: list[str]) -> Any:
+        return ((key, 1) for key in r)
+
+    work = make_trip(1, 1)
+    assert came(work, run_function(function, work)) == [("b1", ["r=a"], [])]
+    assert run_function(function, make_work(["a", "b"], batched=True)).took == ()
+
+
+def test_ctrl_c_between_two_calls_keeps_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    peaks = iter([1, 2])
+
+    def read_peak() -> int:
+        if (peak := next(peaks, None)) is None:
+            raise KeyboardInterrupt
+        return peak
+
+    monkeypatch.setattr(trips, "read_peak", read_peak)
+    definition = definition_of(table)
+    work = make_trip(1, 1, 1, 1)
+    with pytest.raises(Interrupted) as raised:
+        execute(work, MemoryPackStore(), lambda _: definition, quiet=True, interruptible=True)
+    assert came(work, raised.value.result) == [("b1", ["r=a", "r=b"], [])]
+
+
+def test_the_memory_of_each_call_is_recorded_however_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    import datetime as dt
+
+    peaks = iter([10, 20])
+    monkeypatch.setattr(trips, "read_peak", lambda: next(peaks))
+
+    def function(r: list[str]) -> pl.DataFrame:
+        return table(r).with_columns(pl.lit("more").alias(r[0]))
+
+    now = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    work = make_trip(2, 1)
+    rows = [row for part in parts_of(work, run_function(function, work)) for row in call_rows(*part, now)]
+    assert [row[MAX_RSS_BYTES] for row in rows] == [10, 20]
+    peaks = iter([30])
+    work = make_trip(2, 1)
+    well, _ = parts_of(work, run_function(lambda r: table(r) if "a" in r else 1 / 0, work))
+    assert [row[MAX_RSS_BYTES] for row in call_rows(*well, now)] == [30], "of a call that alone went well"
+
+
+def test_a_death_takes_the_time_of_its_own_call() -> None:
+    work = make_trip(1, 1, 1)
+    one = run_function(table, part_of(work, 0))
+    finished = replace(one, parts=(replace(one, elapsed_seconds=0.25),))
+    death = own_death(
+        WorkerDied(reason="ended", timed_out=False, begun=2, elapsed_seconds=1.0, finished=finished)
+    )
+    assert (death.elapsed_seconds, death.begun, death.finished) == (0.75, None, None)

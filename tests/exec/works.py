@@ -13,6 +13,7 @@ import polars as pl
 from barca.exec.call import execute
 from barca.io.fragments import pack_values
 from barca.io.memory import MemoryPackStore
+from barca.io.values import read_values
 from barca.model import Definition, FunctionRef, InputBinding, Work, WorkResult
 from barca.partitions import key_text
 from barca.ports import PackStore
@@ -83,6 +84,13 @@ def failures(result: WorkResult) -> dict[str, str]:
 
 def succeeded(result: WorkResult) -> list[str]:
     return result.outcomes.filter(pl.col(STATUS) == "success").get_column(KEY).to_list()
+
+
+def values_of(store: PackStore, work: Work, result: WorkResult) -> list[Any]:
+    """What was stored for each key of a work of the dimension `r`, in the work's order."""
+    keys = work.keys.select(KEY, dimension("r"))
+    held = keys.join(result.fragments, on=KEY, how="left", maintain_order="left")
+    return list(read_values(store, held, None, ("r",)).values())
 
 
 def stored_values(
