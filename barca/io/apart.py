@@ -40,13 +40,13 @@ def apart(value: Any, serializer: Serializer | None) -> Any:
     if type(value) in SCALARS:
         return value
     try:
+        if serializer == "pickle":
+            return _pickled(value)
         if isinstance(value, pl.DataFrame):
             return frame_apart(value)
         if is_table(value):
             return value.copy()  # of pandas
-        if serializer in (None, "pickle"):
-            return _plain_or_pickled(value, plain=serializer is None)
-        return copy.deepcopy(value)
+        return _plain_or_pickled(value) if serializer is None else copy.deepcopy(value)
     except Exception:  # the code of the value's class; storing it tells what is wrong
         return value
 
@@ -60,12 +60,14 @@ def frame_apart(frame: pl.DataFrame) -> pl.DataFrame:
     return frame[rows]
 
 
-def _plain_or_pickled(value: Any, *, plain: bool) -> Any:
-    if plain:
-        try:
-            return _copied(value)
-        except (NotPlain, RecursionError):
-            pass
+def _plain_or_pickled(value: Any) -> Any:
+    try:
+        return _copied(value)
+    except (NotPlain, RecursionError):
+        return _pickled(value)
+
+
+def _pickled(value: Any) -> Pickled:
     return Pickled(pickle.dumps(value, protocol=5))
 
 
