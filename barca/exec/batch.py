@@ -48,7 +48,6 @@ class BatchCalling(Calling):
         self._index = index
         self._pieces = 0
         self._yields = False
-        self._started = time.perf_counter()
 
     def _call(self, definition: Definition[..., Any], recorder: Recorder, alarm: Alarm) -> None:  # noqa: ARG002  # its lines are the whole work's
         with self.sorter() as sorter:
@@ -156,7 +155,7 @@ class BatchCalling(Calling):
         self._failures |= {key: describe(error) for key, error in stored.failures}
         taken = self._publish(stored.fragments)
         self._early.update(taken.get_column(KEY))
-        keep(taken, time.perf_counter() - self._started)
+        keep(taken, time.perf_counter() - self.began)
 
     def _fail_unanswered(self, problem: Failure | None) -> None:
         """Keys without a result or a failure of their own fail for the call's problem, or its silence."""

@@ -70,7 +70,6 @@ def execute(
         Interrupted: Ctrl-C, where interruptible; it carries the result of what was done before.
     """
     reset_peak()
-    started = time.perf_counter()
     call = _calling(work, Means(store, progress, spill, keep, interruptible))
     with (
         recording(work.node, work.run_id, log_dir, quiet=quiet) as recorder,
@@ -79,7 +78,7 @@ def execute(
     ):
         recorder.call = work.id
         call.run(load, recorder, alarm)
-    result = call.result(time.perf_counter() - started)
+    result = call.result(time.perf_counter() - call.began)
     if call.interrupted:
         raise Interrupted(result)
     return result
@@ -99,10 +98,9 @@ def recover(
         load: Loads the function, and with it the classes of what it returned.
         finished: What the first calls of the work came to, and their seconds; see `Spill.keep`.
     """
-    started = time.perf_counter()
     call = _calling(work, Means(store))
     call.recover(load, finished)
-    return call.result(time.perf_counter() - started)
+    return call.result(time.perf_counter() - call.began)
 
 
 def _calling(work: Work, means: Means) -> Calling:

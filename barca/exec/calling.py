@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,10 +53,13 @@ class Calling(ABC):
         means: What its calls are made with.
 
     Attributes:
+        began: When it began, `perf_counter`: once the function is loaded, as the first of a worker loads the
+            project, which says nothing about calls.
         interrupted: Whether Ctrl-C came; what had been computed is kept.
     """
 
     def __init__(self, work: Work, means: Means) -> None:
+        self.began = time.perf_counter()
         self.interrupted = False
         self._work = work
         self._means = means
@@ -80,6 +84,7 @@ class Calling(ABC):
         """Load, bind, call and store; whatever fails outside of a single key fails all that were begun."""
         try:
             definition = load(self._work.function)
+            self.began = time.perf_counter()
             self._publisher = self._make_publisher(definition)
             self._call(definition, recorder, alarm)
         except BaseException as error:

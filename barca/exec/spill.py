@@ -40,7 +40,7 @@ class Spill:
         """Keep what the next call of the work came to.
 
         Args:
-            came: What it returned, or its `Failure`; of a batched call, its `Answer`.
+            came: What it returned, or its `Failure`; of a batched call, its `Done`.
             elapsed_seconds: Of the call.
 
         Returns:

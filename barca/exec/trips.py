@@ -117,7 +117,7 @@ class Trip(Calling):
                 return call.result(seconds)
             done.append(Done(answer, seconds, read_peak()))
             spill = self._means.spill
-            if spill is not None and not spill.keep(answer, seconds):
+            if spill is not None and not spill.keep(done[-1], seconds):
                 break
         return None
 
@@ -142,7 +142,7 @@ class Trip(Calling):
         return Answer(values, table=None if answer.table is None else frame_apart(answer.table))
 
     def _take(self, finished: Iterable[tuple[Any, float]]) -> None:
-        self._store_all([Done(answer, seconds) for answer, seconds in finished])
+        self._store_all([done for done, _ in finished])
 
     def _store_all(self, done: Sequence[Done]) -> None:
         """Store what the first calls answered: together where that is possible, else one by one."""

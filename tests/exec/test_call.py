@@ -384,3 +384,15 @@ def test_what_keys_were_given_is_stored_as_it_would_be_alone() -> None:
             for key in values
         ]
         assert digests.to_list() == [one.fragments.item(0, "digest") for one in single]
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_to_load_a_project_is_no_part_of_its_first_call(batched: bool) -> None:
+    def load(_: Any) -> Any:
+        time.sleep(0.3)
+        return definition_of(lambda r: dict.fromkeys(r, 1))
+
+    began = time.perf_counter()
+    result = execute(make_work(["a", "b"], batched=batched), MemoryPackStore(), load, quiet=True)
+    assert len(succeeded(result)) == 2
+    assert time.perf_counter() - began - result.elapsed_seconds >= 0.3

@@ -352,3 +352,15 @@ def test_a_death_takes_the_time_of_its_own_call() -> None:
         WorkerDied(reason="ended", timed_out=False, begun=2, elapsed_seconds=1.0, finished=finished)
     )
     assert (death.elapsed_seconds, death.begun, death.finished) == (0.75, None, None)
+
+
+def test_what_is_kept_of_calls_outlives_their_process_with_the_memory_they_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trips, "read_peak", lambda: 7)
+    work = make_trip(2, 1, 1)
+    with Spill(tmp_path / "b1.spill") as spill:
+        run_function(table, work, spill=spill)
+    finished = list(read_spill(tmp_path / "b1.spill"))[:2]
+    result = recover(work, MemoryPackStore(), lambda _: definition_of(table), finished)
+    assert [peak for _, peak in result.parts[0].took] == [7, 7]
