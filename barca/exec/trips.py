@@ -42,7 +42,7 @@ def part_of(work: Work, first: int, count: int = 1) -> Work:
     length = sum(keys for _, keys in chosen)
     inputs = tuple(
         replace(binding, fragments=binding.fragments.slice(offset, length))
-        if binding.mode == "same_key" and binding.fragments.height == work.keys.height
+        if binding.mode == "same_key"
         else binding
         for binding in work.inputs
     )

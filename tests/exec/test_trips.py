@@ -162,10 +162,10 @@ def test_timeouts_are_of_each_call() -> None:
     import time
 
     def function(r: list[str]) -> pl.DataFrame:
-        time.sleep(5.0 if "c" in r else 0.06)
+        time.sleep(5.0 if "c" in r else 0.3)
         return table(r)
 
-    work = make_trip(1, 1, 1, timeout_seconds=0.1)
+    work = make_trip(1, 1, 1, timeout_seconds=0.5)
     result = run_function(function, work)
     assert came(work, result) == [("b1", ["r=a", "r=b"], []), ("b3", [], ["r=c"])]
     assert "timed out" in failures(result.parts[1])["r=c"]
@@ -298,6 +298,47 @@ def test_arrays_that_are_filled_again_do_not_change_what_was_answered(library: s
     work = make_trip(1, 1)
     [part] = run_function(function, work, store).parts
     assert [table["x"].to_list() for table in values_of(store, work, part)] == [[97.0], [98.0]]
+
+
+def test_tables_and_values_in_turn_are_all_stored() -> None:
+    work = make_trip(2, 1, 2, 1)
+    result = run_function(lambda r: table(r) if len(r) == 2 else dict.fromkeys(r, 1), work)
+    assert came(work, result) == [
+        ("b1", ["r=a", "r=b"], []),
+        ("b2", ["r=c"], []),
+        ("b3", ["r=d", "r=e"], []),
+        ("b4", ["r=f"], []),
+    ]
+    assert sum(part.fragments.height for part in result.parts) == 6
+
+
+def test_tables_that_are_not_computed_yet_end_the_work_with_their_call() -> None:
+    work = make_trip(1, 1)
+    result = run_function(lambda r: {key: pl.LazyFrame({"x": [1]}) for key in r}, work)
+    assert came(work, result) == [("b1", ["r=a"], [])]
+
+
+def test_no_pack_is_written_twice() -> None:
+    class Once(MemoryPackStore):
+        def write(self, path: str, *args: Any, **named: Any) -> int:
+            assert path not in self.packs, path
+            return super().write(path, *args, **named)
+
+    work = make_trip(2, 1)
+    result = run_function(lambda r: {key: (lambda: None) if key == "b" else 1 for key in r}, work, Once())
+    assert came(work, result) == [("b1", ["r=a"], ["r=b"]), ("b2", ["r=c"], [])]
+
+
+def test_the_peak_of_memory_is_of_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(trips, "reset_peak", lambda: done.append("reset"))
+
+    def function(r: list[str]) -> pl.DataFrame:
+        done.append(r[0])
+        return table(r)
+
+    run_function(function, make_trip(1, 1))
+    assert done == ["reset", "a", "reset", "b"]
 
 
 def test_what_yields_pairs_ends_the_work_and_does_not_travel() -> None:
