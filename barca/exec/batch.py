@@ -13,7 +13,7 @@ from barca.exec.binding import bind_batch
 from barca.exec.boundary import Failure, describe
 from barca.exec.calling import Calling
 from barca.exec.capture import end_lines
-from barca.exec.output import MALFORMED, Sorter
+from barca.exec.output import MALFORMED, Answer, Sorter
 from barca.exec.storing import store_answer
 from barca.exec.streaming import Stream
 from barca.io.owners import row_owners
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from barca.exec.boundary import Alarm
     from barca.exec.calling import Means
     from barca.exec.capture import Recorder
-    from barca.exec.output import Answer
     from barca.model import Definition, Work
     from barca.ports import Keep
 
@@ -109,7 +108,7 @@ class BatchCalling(Calling):
         except self._interruption:
             self.interrupted = True
         except OutputError as error:  # the answer does not fit the call: none of it can be trusted
-            sorter.answer.clear()
+            sorter.answer = Answer()
             problem = self._refuse(error)
         except BaseException as error:
             problem = describe(error)

@@ -61,14 +61,6 @@ class Answer:
         """Whether it is one table in memory, or values."""
         return self.spool is None and not self.yielded
 
-    def clear(self) -> None:
-        """Forget everything: the call as a whole is wrong."""
-        self.values.clear()
-        self.failed.clear()
-        self.yielded.clear()
-        self.table = None
-        self.spool = None
-
 
 class Sorter:
     """Takes the answers of one call, piece by piece.
@@ -116,7 +108,7 @@ class Sorter:
         """What came in, to be stored; the failures stay."""
         came = self.answer
         self.answer = Answer(failed=came.failed)
-        return Answer(values=came.values, yielded=came.yielded)
+        return came
 
     def finish(self) -> None:
         """A generator came to its end: after tables, keys that none of them had have no rows."""

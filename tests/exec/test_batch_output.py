@@ -219,3 +219,10 @@ def test_pieces_that_do_not_fit_fail_the_call(pieces: list[Any], message: str) -
 def test_tables_of_other_libraries_in_a_dict() -> None:
     answer = {"r1": pd.DataFrame({"a": [1]}), "r2": pa.table({"a": [1]}), "r3": pl.LazyFrame({"a": [1]})}
     assert failures(run_batch(lambda r: answer, KEYS)) == {}
+
+
+def test_an_answer_that_does_not_fit_fails_no_key_for_a_reason_of_its_own() -> None:
+    result = run_batch(lambda r: {"r1": Failed("closed"), "r9": 1}, ["r1", "r2"])
+    assert all("r9" in message for message in failures(result).values())
+    assert len(failures(result)) == 2
+    assert result.raised

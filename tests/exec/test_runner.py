@@ -10,9 +10,10 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from barca import asset, collect, partitions, partitions_from, sensor
+from barca import asset, batches, collect, partitions, partitions_from, sensor
 from barca import schemas as s
 from barca.errors import Cancelled, StoreError
+from barca.exec.queues import NodeQueue
 from barca.exec.run_ports import RunPorts
 from barca.exec.runner import Runner
 from barca.exec.trips import part_of
@@ -183,6 +184,7 @@ def make_work(*, id, plan, ready, calls, budget_seconds, held):
         calls=calls,
         budget_seconds=budget_seconds,
         attempt=ready.attempt,
+        parent=ready.parent,
     )
 
 
@@ -328,6 +330,75 @@ def test_an_answer_without_form_is_not_asked_for_again():
     ).go()
     assert run.calls("a") == [10]
     assert run.report.nodes["a"].failed.height == 10
+
+
+PAIRS = [[f"k=c{n:02d}", f"k=c{n + 1:02d}"] for n in range(0, 24, 2)]
+
+
+def first_calls(run):
+    """Keys of the calls of `a`, in the order made, without those tried again."""
+    return [
+        work.keys["key"].to_list()
+        for work in run.executor.called
+        if work.attempt == 1 and work.node.endswith("a")
+    ]
+
+
+def test_calls_that_were_not_begun_are_made_next_and_all_are_counted():
+    def fails(work):
+        return answer(work, failing={"k=c07"}, raised=True)
+
+    run = Run(batched(2, 24), "a", answers=fails, workers=1).go()
+    assert first_calls(run) == PAIRS, "each once, in declared order"
+    assert any(len(work.calls) > 1 for work in run.executor.submitted)
+    assert run.report.nodes["a"].calls == 14
+    rows = run.writer.rows("calls")
+    assert rows.height == 14
+    [whole] = rows.filter((pl.col("keys") == 2) & (pl.col("status") == "failed"))["call"]
+    assert rows.filter(pl.col("keys") == 1)["parent"].to_list() == [whole] * 2
+
+
+@pytest.mark.parametrize("recovered", [True, False])
+def test_a_worker_that_dies_on_one_of_several_calls_leaves_the_others_to_be_made(recovered):
+    class Executor(FakeExecutor):
+        def answer(self, work):
+            came = super().answer(work)
+            lost = isinstance(came, WorkerDied) and not recovered
+            return changed(came, finished=None) if lost else came
+
+    def dies(work):
+        if "k=c09" in work.keys["key"]:
+            return WorkerDied(reason="ended", timed_out=False, begun=None, elapsed_seconds=0.1)
+        return answer(work)
+
+    run = Run(batched(2, 24), "a", workers=1)
+    run.executor.__class__, run.executor.answers = Executor, dies
+    run.go()
+    again = [pair for pair in first_calls(run) if first_calls(run).count(pair) > 1]
+    assert bool(again) is not recovered, "what could not be read of those before is called again"
+    assert PAIRS[4] not in again
+    assert sorted(map(tuple, {tuple(pair) for pair in first_calls(run)})) == [tuple(pair) for pair in PAIRS]
+    assert run.report.nodes["a"].failed["key"].to_list() == ["k=c09"]
+    assert run.report.nodes["a"].ran == 23
+
+
+def test_keys_of_a_call_that_are_not_neighbours_are_one_call():
+    groups = batches([["c00", "c02"], ["c01", "c03"]])
+    run = Run(batched(groups, 4), "b").go()
+    keys = [work.keys["key"].to_list() for work in run.executor.called if work.node.endswith("b")]
+    assert sorted(keys) == [["k=c00", "k=c02"], ["k=c01", "k=c03"]]
+
+
+def test_keys_of_auto_calls_are_joined_and_cut_but_for_those_tried_again():
+    plan = build_plan(batched("auto", 20).inputs("a"))
+    queue = NodeQueue(plan.nodes["a"])
+    queue.promote()
+    [ready] = queue.ready
+    again = replace(ready.slice(10), attempt=2, parent="b1")
+    queue.ready.clear()
+    queue.add([ready.slice(0, 5), ready.slice(5, 5), again])
+    taken = [queue.take(8, 1).keys["key"].to_list() for _ in range(3)]
+    assert taken == [[f"k=c{n:02d}" for n in part] for part in (range(8), range(8, 10), range(10, 20))]
 
 
 def test_a_dead_worker_names_its_key_and_the_others_run_again():

@@ -1,4 +1,4 @@
-"""How many one-key calls travel together."""
+"""How many keys, or calls, a work takes, and what is learned of those that ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import polars as pl
 import pytest
 
 from barca.exec.queues import Ready
-from barca.exec.sizes import calls_of_next, keys_of_next, patience, remembered
+from barca.exec.sizes import calls_of_next, keys_of_next, learn, patience, remembered, status_of
+from barca.model import BatchesAuto, WorkerDied, WorkResult
+from barca.plan.sizing import Measured, Sizing
 from barca.schemas import MATERIALIZATIONS, empty
 
 
@@ -98,3 +100,80 @@ def test_calls_that_travel_together_have_so_many_keys_at_most():
         ((1_001,), 1_001, "k19000"),
         ((24_999,), 24_999, "k20001"),
     ]
+
+
+# --- batch="auto" -----------------------------------------------------------------------------------
+
+
+def measured(*samples, **options):
+    return Sizing(spec=BatchesAuto(), measured=Measured(samples=samples, **options))
+
+
+@pytest.mark.parametrize(
+    ("waiting", "sent"),
+    [
+        (100, 50),  # a share for each worker
+        (30, 20),  # shares that are too short to be worth it are not made
+        (1_000, 80),  # four times the largest that was measured
+    ],
+)
+def test_measured_calls_are_shared_out_unless_they_are_brief(waiting, sent):
+    one = queue(waiting, None)
+    one.sizing = measured((10, 1.0, None), (20, 2.0, None))
+    assert keys_of_next(one, workers=2) == sent
+
+
+def work(keys, parent=None):
+    return SimpleNamespace(keys=pl.DataFrame({"key": [f"k{n}" for n in range(keys)]}), parent=parent)
+
+
+def ended(*statuses, error=None, **options):
+    keys = pl.DataFrame(
+        {"key": ["k"] * len(statuses), "status": statuses, "error_type": [error] * len(statuses)}
+    )
+    return WorkResult(outcomes=keys, fragments=keys, elapsed_seconds=0.4, **options)
+
+
+DEATH = WorkerDied(reason="was killed", timed_out=False, exhausted=True, begun=None, elapsed_seconds=1.0)
+
+
+def test_calls_that_run_out_halve_those_after_them_also_those_that_began_before():
+    one = SimpleNamespace(sizing=measured())
+    learn(one, work(100), DEATH)
+    assert one.sizing.measured.most == 50
+    learn(one, work(80), DEATH)
+    assert one.sizing.measured.most == 25
+    learn(one, work(4, parent="b1"), DEATH)
+    assert one.sizing.measured.most == 25, "of a half it may be one key"
+
+
+def test_what_calls_took_is_remembered_the_newest_hundred():
+    one = SimpleNamespace(sizing=measured())
+    for number in range(1, 121):
+        learn(one, work(number), ended("success", max_rss_bytes=number))
+    samples = one.sizing.measured.samples
+    assert (len(samples), samples[0], samples[-1]) == (100, (21, 0.4, 21), (120, 0.4, 120))
+    learn(one, work(7), ended("failed", error="ValueError", raised=True))
+    assert one.sizing.measured.samples == samples, "of a call that failed nothing is learned"
+
+
+def test_a_planned_call_took_its_part_of_the_works_time():
+    one = SimpleNamespace(sizing=None)
+    learn(one, work(4), ended("success", took=((0.1, None),) * 4))
+    assert one.seconds_per_call == 0.1
+    learn(one, work(4), ended("success"))
+    assert one.seconds_per_call is None
+
+
+@pytest.mark.parametrize(
+    ("result", "status"),
+    [
+        (ended("success"), "success"),
+        (ended("failed", "success", error="MemoryError", raised=True), "exhausted"),
+        (ended("failed", "success", error="MemoryError"), "failed"),  # a key alone: its value is at fault
+        (ended("failed", error="ValueError", raised=True), "failed"),
+        (DEATH, "exhausted"),
+    ],
+)
+def test_calls_ran_out_where_all_of_them_did(result, status):
+    assert status_of(result) == status

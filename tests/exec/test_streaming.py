@@ -219,3 +219,36 @@ def test_a_yielded_table_that_cannot_be_computed_fails_its_key_alone() -> None:
     result = run_function(function, make_work(["a", "b", "c"], batched=True))
     assert succeeded(result) == ["r=a", "r=c"]
     assert "nowhere" in failures(result)["r=b"]
+
+
+def test_a_generator_that_somebody_holds_is_closed_where_its_answer_is_wrong() -> None:
+    held: list[Any] = []
+
+    def step(r: list[str]) -> Iterator[tuple[str, int]]:
+        held.append(("zz", key) for key in r)
+        return held[0]
+
+    run_function(step, make_work(KEYS, batched=True), keep=Kept())
+    assert held[0].gi_frame is None
+
+
+def test_a_generator_does_not_go_on_once_something_could_not_be_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("barca.exec.streaming.FIRST_SECONDS", 0.05)
+    tried, went_on = threading.Event(), []
+
+    def keep(*_: Any, **__: Any) -> None:
+        tried.set()
+        raise LedgerError("the disk is full", code="full")
+
+    def step(r: list[str]) -> Iterator[tuple[str, int]]:
+        yield "k0", 0
+        tried.wait(30)
+        time.sleep(0.05)
+        yield "k1", 1
+        went_on.append("k2")
+
+    result = run_function(step, make_work(KEYS, batched=True), keep=keep)
+    assert "the disk is full" in failures(result)["r=k5"]
+    assert went_on == []

@@ -405,3 +405,19 @@ def test_what_is_kept_of_calls_outlives_their_process_with_the_memory_they_took(
     finished = list(read_spill(tmp_path / "b1.spill"))[:2]
     result = recover(work, MemoryPackStore(), lambda _: definition_of(table), finished)
     assert [peak for _, peak in result.parts[0].took] == [7, 7]
+
+
+def test_inputs_of_a_call_are_read_in_its_own_name_and_off_the_clock() -> None:
+    class Noted:
+        def __init__(self) -> None:
+            self.steps: list[tuple[str, int]] = []
+
+        def begin(self, index: int) -> None:
+            self.steps.append(("begin", index))
+
+        def untimed(self, index: int) -> None:
+            self.steps.append(("untimed", index))
+
+    progress: Any = Noted()
+    run_function(table, make_trip(1, 1), progress=progress)
+    assert progress.steps == [("begin", 0), ("untimed", 0), ("untimed", 1), ("begin", 1), ("untimed", 1)]
