@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barca import asset, batches, batches_by, collect, partitions, partitions_from
+from barca import asset, batches, batches_auto, batches_by, collect, partitions, partitions_from
 from barca.errors import DefinitionError
 from barca.model import Deferred
 from barca.partitions import (
@@ -175,3 +175,10 @@ def test_batches_by():
     for size in (0, True, "2", -1):
         with pytest.raises(DefinitionError, match="max_size"):
             batches_by(len, max_size=size)
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("inf"), float("nan"), True, "30"])
+def test_calls_cannot_be_asked_to_take_such_seconds(seconds: object):
+    with pytest.raises(DefinitionError, match="positive number of seconds"):
+        batches_auto(target_seconds=seconds)
+    assert batches_auto(target_seconds=2).target_seconds == 2.0

@@ -118,6 +118,7 @@ def test_foretold_calls_cover_every_key_once_and_grow(given, keys):
     sizes = [after - before for before, after in zip(starts, [*starts[1:], starts[-1] + last], strict=True)]
     assert starts[0] == 0 and sizes[0] == size.keys
     assert sizes == sorted(sizes)
+    assert size.limit is None or sizes[-1] <= max(size.limit, size.keys)
     assert all(bigger <= GROWTH * smaller for smaller, bigger in zip(sizes, sizes[1:], strict=False))
 
 

@@ -691,3 +691,20 @@ def test_a_worker_that_dies_among_quick_calls_costs_the_keys_of_its_own_call(pro
     (project.root / "deadly").unlink()
     (project.root / "wrong").unlink()
     assert project.get("quick").to_dict()["steps_executed"] == 2
+
+
+def test_quick_calls_of_a_node_with_sinks_are_written_one_by_one(project):
+    project.write(
+        "pipeline.py",
+        """
+        from barca import asset, partitions, sink
+
+        @asset(partitions={"k": partitions(["a", "b", "c", "d", "e", "f"])}, batch=1)
+        @sink("out/node.json")
+        def node(k: list[str]) -> dict:
+            return {key: {"key": key} for key in k}
+        """,
+    )
+    assert project.open(executor="inline").get("node").status == "success"
+    texts = [(project.root / f"out/node_k_{key}.json").read_text().strip() for key in "abcdef"]
+    assert [text.replace(" ", "") for text in texts] == [f'{{"key":"{key}"}}' for key in "abcdef"]
