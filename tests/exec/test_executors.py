@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import signal
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
 import pytest
 
 from barca.exec.executors import InlineExecutor, ProcessExecutor
+from barca.exec.pool import WorkerEnded
+from barca.exec.progress import _STEP, Progress
+from barca.exec.worker import Order
 from barca.io.memory import MemoryPackStore
 from barca.io.storage import FilePackStore
 from barca.model import WorkResult
@@ -114,3 +121,98 @@ def test_results_travel_as_pickles() -> None:
     assert isinstance(again, WorkResult)
     assert again.outcomes.equals(result.outcomes)
     assert isinstance(again.fragments, pl.DataFrame)
+
+
+# --- works and the workers they are given to, without a process ------------------------------------
+
+
+class Desk:
+    """Workers that do what a function says, in this process; remembers their orders."""
+
+    def __init__(self, answers: Callable[[Order], Any]) -> None:
+        self.answers = answers
+        self.orders: list[Order] = []
+
+    def take(self) -> Any:
+        answer = partial(self._answer, len(self.orders))
+        return SimpleNamespace(equipped=True, order=self.orders.append, answer=answer, kill=lambda: None)
+
+    def _answer(self, place: int) -> Any:
+        return self.answers(self.orders[place])
+
+    def give_back(self, worker: Any) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Desk, ProcessExecutor]]:
+    monkeypatch.setattr("barca.exec.processes.wait_for_any", lambda *_: None)
+
+    def make(answers: Callable[[Order], Any]) -> tuple[Desk, ProcessExecutor]:
+        executor = ProcessExecutor(1, MemoryPackStore(), definition_of)
+        executor._pool = workers = Desk(answers)  # type: ignore[assignment]
+        return workers, executor
+
+    return make
+
+
+def dies_on(index: int | None, exit_code: int) -> Callable[[Order], Any]:
+    """A worker that dies once it has begun the call at `index`; `None`: before it takes the work."""
+
+    def answer(order: Order) -> Any:
+        if order.finished is not None:
+            return None
+        if index is not None:
+            Progress(Path(order.progress)).begin(index)
+        raise WorkerEnded(exit_code)
+
+    return answer
+
+
+def test_a_work_that_no_worker_takes_is_given_to_a_few_and_then_given_up(desk: Any) -> None:
+    workers, executor = desk(dies_on(None, 1))
+    executor.submit(make_work(["a", "b"]))
+    [(_, death)] = executor.wait(None)
+    assert len(workers.orders) == 3
+    assert death.reason == "could not start: it ended with exit code 1"
+    executor.shutdown(cancel=True)
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "exhausted"), [(-9, True), (-6, True), (-11, False), (1, False), (0, False)]
+)
+def test_a_worker_that_is_killed_or_aborts_may_have_run_out_of_memory(
+    desk: Any, exit_code: int, exhausted: bool
+) -> None:
+    _, executor = desk(dies_on(0, exit_code))
+    executor.submit(make_work(["a", "b"], batched=True))
+    [(_, death)] = executor.wait(None)
+    assert (death.exhausted, death.begun) == (exhausted, None)
+    executor.shutdown(cancel=True)
+
+
+def test_what_ended_before_a_worker_died_is_stored_by_another_and_is_not_withdrawn(desk: Any) -> None:
+    workers, executor = desk(dies_on(2, 1))
+    calls = tuple((f"b{number}", 1) for number in range(4))
+    pending = executor.submit(make_work(list("abcd"), batched=True, id="b0", calls=calls))
+    assert executor.wait(0) == []
+    assert pending.death.begun == 3
+    executor.withdraw()
+    executor.wait(0)
+    assert [order.finished for order in workers.orders] == [None, 2], "the third call is the one it died on"
+    executor.shutdown(cancel=True)
+
+
+def test_a_work_that_is_past_its_time_has_run_out(desk: Any) -> None:
+    def overdue(order: Order) -> Any:
+        _STEP.pack_into(progress := bytearray(24), 8, 0, time.monotonic() - 60.0)
+        Path(order.progress).write_bytes(bytes([1]) + bytes(progress[1:]))
+
+    _, executor = desk(overdue)
+    executor.submit(make_work(["a", "b"], batched=True, timeout_seconds=1.0))
+    [(_, death)] = executor.wait(None)
+    assert (death.timed_out, death.exhausted, death.reason) == (True, True, "timed out after 1 s")
+    executor.shutdown(cancel=True)

@@ -239,8 +239,9 @@ def test_a_generator_does_not_go_on_once_something_could_not_be_stored(
     tried, went_on = threading.Event(), []
 
     def keep(*_: Any, **__: Any) -> None:
-        tried.set()
-        raise LedgerError("the disk is full", code="full")
+        if not tried.is_set():
+            tried.set()
+            raise LedgerError("the disk is full", code="full")
 
     def step(r: list[str]) -> Iterator[tuple[str, int]]:
         yield "k0", 0

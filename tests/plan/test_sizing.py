@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from barca import asset, partitions
 from barca.model import BatchesAuto
 from barca.plan import build_plan
-from barca.plan.sizing import FIRST_KEYS, GROWTH, Measured, Sizing, growing_calls, next_size
+from barca.plan.sizing import FIRST_KEYS, GROWTH, Measured, Size, Sizing, growing_calls, next_size
 from tests.plan.worlds import Planner, graph_of
 
 
@@ -120,6 +120,10 @@ def test_foretold_calls_cover_every_key_once_and_grow(given, keys):
     assert sizes == sorted(sizes)
     assert size.limit is None or sizes[-1] <= max(size.limit, size.keys)
     assert all(bigger <= GROWTH * smaller for smaller, bigger in zip(sizes, sizes[1:], strict=False))
+
+
+def test_foretold_calls_do_not_grow_past_what_limits_them():
+    assert growing_calls(Size(8, 20, ""), 1_000) == ([0, 8], 20)
 
 
 def test_the_plan_groups_keys_as_foretold_and_keeps_their_order():
