@@ -62,6 +62,10 @@ def main(venv: Path, directory: Path) -> None:
         assert result["final_output"] == 800, result
     status = json.loads(run([barca, "status", "--json"], directory))
     assert status["summary"]["cached"] == 2, status["summary"]
+    run([barca, "docs", "cache"], directory)
+    run([barca, "new", "weather"], directory)
+    made = json.loads(run([barca, "get", "summary", "-o", "value"], directory / "weather"))
+    assert [row["station"] for row in made["final_output"]] == ["bergen", "oslo", "tromso"], made
     print(f"the wheel of barca {version} works")
 
 

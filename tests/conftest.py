@@ -23,6 +23,10 @@ settings.register_profile("ci", settings.get_profile("dev"), max_examples=60)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
+WIDTH = {"COLUMNS": "100"}
+"""How wide tables are, whatever terminal the tests are started in."""
+
+
 class TemporaryProject:
     """A project directory of its own, with an empty `barca.toml`, and ways to run it."""
 
@@ -71,12 +75,12 @@ class TemporaryProject:
     def cli(
         self, *arguments: str, env: Mapping[str, str] | None = None, timeout: float = 120
     ) -> subprocess.CompletedProcess[str]:
-        """`barca ARGUMENTS` as a process of its own in the project directory."""
+        """`barca ARGUMENTS` as a process of its own in the project directory, tables 100 characters wide."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("BARCA_")}
         return subprocess.run(
             [sys.executable, "-m", "barca", *arguments],
             cwd=self.root,
-            env={**inherited, **(env or {})},
+            env={**inherited, **WIDTH, **(env or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

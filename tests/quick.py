@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import TemporaryProject
+from tests.conftest import WIDTH, TemporaryProject
 
 
 class QuickProject(TemporaryProject):
@@ -28,7 +28,7 @@ class QuickProject(TemporaryProject):
             patch.chdir(self.root)
             for name in [name for name in os.environ if name.startswith("BARCA_")]:
                 patch.delenv(name)
-            for name, value in {"BARCA_EXECUTOR": "inline", **(env or {})}.items():
+            for name, value in {"BARCA_EXECUTOR": "inline", **WIDTH, **(env or {})}.items():
                 patch.setenv(name, value)
             code = main(arguments)
         while session._early:  # of a command that was refused

@@ -10,9 +10,12 @@ from collections import Counter
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from barca.config import find_root, read_config
+
+if TYPE_CHECKING:
+    from barca.io.ledger.reader import DeltaReader
 
 TOPICS: Final = Path(__file__).parent / "topics"
 """The pages of the manual."""
@@ -58,6 +61,11 @@ def partitions(_context: Any, incomplete: str) -> list[str]:
 def moments(_context: Any, _incomplete: str) -> list[str]:
     """Tags, then the newest runs."""
     return _quietly(_moments)
+
+
+def runs(_context: Any, _incomplete: str) -> list[str]:
+    """The newest runs."""
+    return _quietly(lambda: _runs(_reader()))
 
 
 def environments(_context: Any, _incomplete: str) -> list[str]:
@@ -115,26 +123,35 @@ def _files(incomplete: str) -> list[str]:
     ]
 
 
-def _moments() -> list[str]:
+def _reader() -> DeltaReader:
     from barca.io.ledger.reader import DeltaReader
-    from barca.io.tags import read_tags
     from barca.project.reading import STORE
-    from barca.schemas import RUN_ID, TAG
 
-    reader = DeltaReader(find_root(Path.cwd()) / STORE / "ledger")
-    runs = reader.scan("runs").select(RUN_ID).collect(engine="in-memory").get_column(RUN_ID)
-    return [*read_tags(reader).get_column(TAG), *runs.sort(descending=True).head(_RECENT)]
+    return DeltaReader(find_root(Path.cwd()) / STORE / "ledger")
+
+
+def _moments() -> list[str]:
+    from barca.io.tags import read_tags
+    from barca.schemas import TAG
+
+    reader = _reader()
+    return [*read_tags(reader).get_column(TAG), *_runs(reader)]
+
+
+def _runs(reader: DeltaReader) -> list[str]:
+    from barca.schemas import RUN_ID
+
+    known = reader.scan("runs").select(RUN_ID).collect(engine="in-memory").get_column(RUN_ID)
+    return known.sort(descending=True).head(_RECENT).to_list()
 
 
 def _key_parts() -> Any:
     """Distinct `dim=value` of the keys in the ledger, as a Series."""
     import polars as pl
 
-    from barca.io.ledger.reader import DeltaReader
-    from barca.project.reading import STORE
     from barca.schemas import KEY
 
-    rows = DeltaReader(find_root(Path.cwd()) / STORE / "ledger").scan("materializations")
+    rows = _reader().scan("materializations")
     parts = rows.select(pl.col(KEY).unique().str.split("/").explode().unique()).collect(engine="in-memory")
     return parts.to_series().drop_nulls()
 

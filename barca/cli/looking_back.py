@@ -17,17 +17,28 @@ from barca.errors import UsageError, did_you_mean
 STREAMS = ("stdout", "stderr")
 RUN_STATUSES = ("running", "success", "failed", "cancelled", "interrupted")
 
-RunId = Annotated[str | None, typer.Argument(metavar="[RUN_ID]", help="A run, as history lists it.")]
+RunId = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[RUN_ID]", help="A run, as history lists it.", autocompletion=opt.completed("runs")
+    ),
+]
+RunStatus = Annotated[
+    str | None,
+    typer.Option(
+        "--status",
+        metavar="S",
+        help=f"Only runs that are {', '.join(RUN_STATUSES)}.",
+        autocompletion=opt.choices(*RUN_STATUSES),
+    ),
+]
 
 
 def history(
     run_id: RunId = None,
     limit: opt.Limit = None,
     everything: opt.All = False,
-    status: Annotated[
-        str | None,
-        typer.Option("--status", metavar="S", help=f"Only runs that are {', '.join(RUN_STATUSES)}."),
-    ] = None,
+    status: RunStatus = None,
     target: Annotated[
         str | None,
         typer.Option(
@@ -75,7 +86,12 @@ def logs(
     run_id: RunId = None,
     step: Annotated[
         str | None,
-        typer.Option("--step", metavar="NODE|NODE[KEY]", help="Only this node, or this key of it."),
+        typer.Option(
+            "--step",
+            metavar="NODE|NODE[KEY]",
+            help="Only this node, or this key of it.",
+            autocompletion=opt.completed("targets"),
+        ),
     ] = None,
     stream: Annotated[
         str | None,
@@ -100,12 +116,13 @@ def logs(
         emit_json(lines)
         return
     from barca.render.records import log_lines
+    from barca.render.text import safe
 
     emit_lines(log_lines(lines))
     if not lines:
         write(sys.stderr, "no lines\n")
     elif newest and lines[0]["run_id"] != newest:
-        write(sys.stderr, f"from run {lines[0]['run_id']}, the newest that ran {step}\n")
+        write(sys.stderr, f"from run {lines[0]['run_id']}, the newest that ran {safe(step)}\n")
 
 
 def stats(

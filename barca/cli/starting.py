@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from barca.cli import options as opt
-from barca.cli.output import choose_mode, emit_json, emit_lines
+from barca.cli.output import choose_mode, emit_json, emit_lines, emit_view
 from barca.errors import StoreError, UsageError
 
 STARTER = Path(__file__).parent / "starter"
@@ -32,6 +32,7 @@ def new(
     pretty: opt.Pretty = False,
 ) -> None:
     """Make a small project that works, to begin from."""
+    from barca.render.grid import text
     from barca.render.text import listing, safe
 
     mode = choose_mode(as_json=as_json, pretty=pretty)
@@ -60,11 +61,5 @@ def new(
     if mode == "json":
         emit_json({"path": str(place.resolve()), "files": list(files)})
         return
-    emit_lines(
-        [
-            f"{safe(directory)} has {listing(files, limit=20)}",
-            "",
-            f"  cd {safe(directory)}",
-            "  barca get summary",
-        ]
-    )
+    emit_view([text(f"{directory} has {listing(files, limit=20)}")])
+    emit_lines(["", f"  cd {safe(directory)}", "  barca get summary"])

@@ -112,7 +112,12 @@ def status(
     words: opt.Words = None,
     state: Annotated[
         str | None,
-        typer.Option("--state", metavar="S[,S]", help=f"Only these states: {', '.join(STATES)}."),
+        typer.Option(
+            "--state",
+            metavar="S[,S]",
+            help=f"Only these states: {', '.join(STATES)}.",
+            autocompletion=opt.choices(*STATES),
+        ),
     ] = None,
     problems: Annotated[bool, typer.Option("--problems", help="Only nodes that are not up to date.")] = False,
     limit: opt.Limit = None,

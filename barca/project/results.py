@@ -68,9 +68,11 @@ class Result:
         return f"<Result {self.status}: {told or 'nothing to do'} in {self._report.elapsed_seconds:.2f} s>"
 
     def _repr_html_(self) -> str:
+        from barca.project.listing import outline
         from barca.render.html import result_html
 
-        return result_html(self.to_dict())
+        plan = self._report.plan
+        return result_html(self.to_dict(), outline(plan.inputs.graph, plan.nodes))
 
     @property
     def targets(self) -> tuple[NodeId, ...]:

@@ -120,8 +120,13 @@ def keys_by_reason(steps: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """How many keys of the steps run for each reason, in few words, the largest first."""
     counts: dict[str, int] = {}
     for step in steps:
-        own = {"changed": step.get("changed"), "reason": step.get("reason"), "keys": 1}
-        for group in (step.get("partitions") or {}).get("reasons") or [own]:
+        partitions = step.get("partitions") or {}
+        own = {
+            "changed": step.get("changed"),
+            "reason": step.get("reason"),
+            "keys": partitions.get("will_run") or 1,
+        }
+        for group in partitions.get("reasons") or [own]:
             why = _brief(because(group["changed"], group["reason"]))
             counts[why] = counts.get(why, 0) + group["keys"]
     return dict(sorted(counts.items(), key=lambda item: -item[1]))

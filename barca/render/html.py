@@ -59,8 +59,8 @@ def plan_html(plan: Mapping[str, Any], outline: Mapping[str, Any]) -> str:
     )
 
 
-def result_html(result: Mapping[str, Any]) -> str:
-    """A run, from its JSON form with pointers."""
+def result_html(result: Mapping[str, Any], outline: Mapping[str, Any]) -> str:
+    """A run, from its JSON form with pointers and that of the graph."""
     rows = [
         (_state(step.get("status")), _text(step["id"]), _text(step_why(step, "ran")) + _keys(step))
         for step in merge_blocked(result["steps"])
@@ -69,11 +69,14 @@ def result_html(result: Mapping[str, Any]) -> str:
     ran = plural(result.get("steps_executed") or 0, "step")
     line = f"{ran} ran in {duration(result.get('elapsed_seconds') or 0.0)}"
     statuses = Counter(str(step.get("status")) for step in result["steps"])
+    running = [step for step in result["steps"] if step.get("status") in ("ran", "partial", "failed")]
     return _block(
         title,
         _text(line),
         _counts(statuses, "steps: "),
+        _tally("keys by reason", keys_by_reason(running)),
         _error(result),
+        _graph(outline, {step["id"]: step.get("status") for step in result["steps"]}),
         _table(("status", "step", "why"), rows),
         _outputs(result),
         _warnings(result.get("warnings") or ()),

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from barca.__main__ import main
+from tests.conftest import WIDTH
 
 SAMPLES = Path(__file__).parents[1] / "render" / "samples"
 
@@ -165,7 +166,7 @@ class Commands:
         with self._patch.context() as patch:
             patch.chdir(self.root)
             patch.delenv("BARCA_OUTPUT", raising=False)
-            for name, value in (env or {}).items():
+            for name, value in {**WIDTH, **(env or {})}.items():
                 patch.setenv(name, value)
             code = main(arguments)
         captured = self._capture.readouterr()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import polars as pl
@@ -357,6 +358,13 @@ def test_docs(barca, topic):
     assert written.startswith("# ") and len(written) > 500
     assert barca("docs", topic, "--json").json == {"topic": topic, "text": written}
     assert barca("docs", topic, "--pretty").code == 0
+
+
+def test_the_manual_has_every_command(barca):
+    from barca.cli.app import _COMMANDS
+
+    written = barca("docs", "cli", "--json").json["text"]
+    assert sorted(re.findall(r"^\| `barca (\w+)", written, re.MULTILINE)) == sorted(_COMMANDS)
 
 
 def test_an_unknown_topic(barca):

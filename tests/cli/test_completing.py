@@ -75,6 +75,10 @@ def clean(words):
         ("barca docs part", ["partitions"]),
         ("barca sql -o par", ["parquet"]),
         ("barca graph --format s", ["svg"]),
+        ("barca status --state st", ["stale"]),
+        ("barca history --status f", ["failed"]),
+        ("barca logs --step st", ["stock"]),
+        ("barca history ", []),
     ],
 )
 def test_names_and_choices(offered, line, wanted):
@@ -93,6 +97,12 @@ def test_keys_are_those_of_the_ledger(offered):
     assert clean(offered("barca get sales --partition shop=r1,r")) == ["r1,r2"]
     assert clean(offered("barca head sales --partition week=")) == ["7"]
     assert not (offered.commands.root / "imported").exists(), "user code was run"
+
+
+def test_runs_are_those_of_the_ledger_newest_first(offered):
+    made = [offered.commands.cli_json("get", "stock")["run_id"] for _ in range(2)]
+    for command in ("history", "logs"):
+        assert clean(offered(f"barca {command} ")) == made[::-1]
 
 
 def test_zsh_keeps_a_word_whole(offered):

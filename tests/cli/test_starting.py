@@ -85,7 +85,8 @@ def test_nothing_is_overwritten(weather):
 
 def test_beside_other_files_in_a_directory_that_is_there(commands):
     commands.write("mine/notes.txt", "mine")
-    done = commands.cli("new", "mine", "--pretty")
+    done = commands.cli("new", "mine", "--pretty", env={"COLUMNS": "60"})
+    assert max(map(len, done.stdout.splitlines())) <= 60
     assert (done.returncode, done.stdout.splitlines()[-2:]) == (0, ["  cd mine", "  barca get summary"])
     assert (commands.root / "mine" / "notes.txt").read_text() == "mine"
 

@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ import pytest
 from tests.quick import QuickProject
 
 ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
 MANUAL = ROOT / "barca" / "cli" / "topics"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(MANUAL.glob("*.md"))]
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -57,12 +58,14 @@ def blocks(text: str) -> Iterator[Block]:
         yield Block(text[: match.start()].count("\n") + 1, language, title and title[1], match["body"])
 
 
+Run = Callable[[str, Path], subprocess.CompletedProcess[str]]
+
 SHOWN = {"BARCA_OUTPUT": "pretty", "COLUMNS": "100", "NO_COLOR": "1"}
 
 
 def shell(command: str, directory: Path, given: str = "") -> subprocess.CompletedProcess[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("BARCA_")}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{inherited['PATH']}"
+    path = f"{BIN}{os.pathsep}{inherited['PATH']}"
     return subprocess.run(
         ["bash", "-c", command],
         cwd=directory,
@@ -123,8 +126,8 @@ def check_output(where: str, command: str, shown: str, done: subprocess.Complete
         pytest.fail(f"{where}: `{command}`\n--- shown\n{shown}\n--- printed\n{printed}{done.stderr}")
 
 
-def run_page(page: Path, directory: Path) -> None:
-    """Everything on a page, in order.
+def run_page(page: Path, directory: Path, run: Run) -> None:
+    """Everything on a page, in order, each line of a console by `run`.
 
     Files are written with the time going on, so that an interpreter never takes an edited one for the old.
     """
@@ -141,7 +144,6 @@ def run_page(page: Path, directory: Path) -> None:
             (directory / "snippet.py").unlink()
         elif block.language == "console":
             for line, shown in sessions(block.body):
-                run = shell if page.name == "README.md" else command
                 check_output(where, line, shown, run(line, directory))
         elif block.language in PARSED:
             PARSED[block.language](block.body)
@@ -180,7 +182,7 @@ def check_usage(where: str, line: str) -> None:
 )
 def test_the_page_is_true(page: Path, tmp_path: Path):
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns(".barca"))
-    run_page(page, tmp_path)
+    run_page(page, tmp_path, shell if page.name == "README.md" else command)
 
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)\s]*)?\)")

@@ -115,7 +115,7 @@ def check_objects_show_themselves_with_their_graph(sessions):
         [html] = texts(cell)[1]
         assert "<svg" in html and "sales" in html and "total" in html
     assert texts(cells[4])[0][0].endswith(": 2 nodes>")
-    assert "2 keys cached" in texts(cells[5])[1][-1]
+    assert "2 keys cached" in texts(cells[5])[1][-1] and "<svg" in texts(cells[5])[1][-1]
 
 
 def check_errors_of_steps_show_the_users_frames_only(sessions):

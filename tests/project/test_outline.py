@@ -52,6 +52,6 @@ def test_names_that_two_files_share_are_ids(project):
 def test_notebooks_show_the_graph(project):
     project.write("pipeline.py", PIPELINE)
     opened = project.open()
-    for shown in (opened, opened.plan("total"), opened.status()):
+    for shown in (opened, opened.plan("total"), opened.status(), opened.get("total")):
         assert "<svg" in shown._repr_html_() and "versions" in shown._repr_html_()
     assert "report" in opened._repr_html_() and "report" not in opened.plan("total")._repr_html_()

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from barca.render import html as rendered
-from barca.render.html import project_html, result_html
+from barca.render.html import project_html
 
 NO_GRAPH = {"nodes": [], "edges": []}
 
@@ -44,6 +44,10 @@ def parse(html: str) -> Strict:
 
 def plan_html(plan, outline=NO_GRAPH):
     return rendered.plan_html(plan, outline)
+
+
+def result_html(result, outline=NO_GRAPH):
+    return rendered.result_html(result, outline)
 
 
 def status_html(status, outline=NO_GRAPH):
@@ -107,6 +111,9 @@ def test_the_graph_is_drawn_in_the_colours_of_its_states(sample):
     assert parse(html).tags >= {"svg", "rect", "path"}
     assert html.count("<rect") == len(names) and 'stroke="#9a6700"' in html
     assert "<details open><summary>graph" in html
+    result = sample("result")
+    ran = {"nodes": [{**outline["nodes"][0], "id": step["id"]} for step in result["steps"]], "edges": []}
+    assert "<rect" in result_html(result, ran) and 'stroke="#1a7f37"' in result_html(result, ran)
     many = {"nodes": [{**outline["nodes"][0], "id": str(number)} for number in range(100)], "edges": []}
     assert "<details><summary>graph" in plan_html(sample("dry_run"), many)
 
