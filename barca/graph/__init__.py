@@ -7,7 +7,17 @@ partitioned input is read key for key or through `collect`, nothing runs in a ci
 from __future__ import annotations
 
 from barca.graph.build import build_graph
-from barca.graph.nodes import BrokenFile, Edge, EdgeMode, Graph, Node, misfit, short_name, shown_file
+from barca.graph.nodes import (
+    BrokenFile,
+    Edge,
+    EdgeMode,
+    Graph,
+    Node,
+    misfit,
+    names_of,
+    short_name,
+    shown_file,
+)
 
 __all__ = [
     "BrokenFile",
@@ -17,6 +27,7 @@ __all__ = [
     "Node",
     "build_graph",
     "misfit",
+    "names_of",
     "short_name",
     "shown_file",
 ]

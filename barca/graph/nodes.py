@@ -199,6 +199,14 @@ def short_name(node_id: NodeId) -> str:
     return node_id.rpartition(":")[2].rpartition("<locals>.")[2]
 
 
+def names_of(ids: Sequence[NodeId]) -> dict[NodeId, str]:
+    """What each node is called beside the others: the function's name, or the id where two share it."""
+    short = [short_name(node_id) for node_id in ids]
+    return {
+        node_id: name if short.count(name) == 1 else node_id for node_id, name in zip(ids, short, strict=True)
+    }
+
+
 def closest(name: str, nodes: Iterable[NodeId]) -> str:
     """A hint that names the node somebody may have meant by an id or a name that no node has.
 

@@ -10,6 +10,7 @@ from barca.config import find_root, read_config
 from barca.discovery import discover, graph_of
 from barca.errors import DefinitionError, InputError, LoadError, plural
 from barca.exec.memory import total_memory
+from barca.graph import names_of
 from barca.io.annotations import return_annotation
 from barca.io.fragments import scan_fragments
 from barca.io.ledger import DeltaLedger
@@ -23,7 +24,7 @@ from barca.project.listing import listing, outline
 from barca.project.opening import Opening, ids_of
 from barca.project.reading import STORE, Reading
 from barca.project.request import as_list, find_targets, only_one, only_target, require_only_partition
-from barca.project.results import Result, names_of
+from barca.project.results import Result
 from barca.project.selection import check_selection, selected_nothing
 from barca.project.state import Status, unresolved
 from barca.project.warnings import plan_warnings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barca.discovery import evaluate_groups, evaluate_partitions
-from barca.project.results import names_of
+from barca.graph import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

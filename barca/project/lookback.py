@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from barca.errors import BarcaError
-from barca.graph import short_name
+from barca.graph import names_of, short_name
 from barca.io.annotations import return_annotation
 from barca.io.values import read_values
 from barca.plan.explain import LISTED_KEYS
 from barca.project.outputs import displayed, plain, pointers
-from barca.project.results import names_of
 from barca.schemas import FORMAT
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from barca.graph import short_name
 from barca.partitions import display_keys, display_text, step_text
 from barca.plan.explain import LISTED_KEYS, call_count, changes, summarise, whys
 from barca.plan.sizing import next_size
+from barca.project.listing import outline
 from barca.project.outputs import displayed, plain, pointers
 from barca.project.phases import phase_count, selection_report
 from barca.schemas import (
@@ -26,7 +27,7 @@ from barca.schemas import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from barca._typing import NodeId
     from barca.exec.report import NodeReport, RunReport
@@ -68,7 +69,6 @@ class Result:
         return f"<Result {self.status}: {told or 'nothing to do'} in {self._report.elapsed_seconds:.2f} s>"
 
     def _repr_html_(self) -> str:
-        from barca.project.listing import outline
         from barca.render.html import result_html
 
         plan = self._report.plan
@@ -224,15 +224,6 @@ class Result:
         if output == "value":
             return plain(self._read(node_id, held))
         return pointers(held, self._root)
-
-
-def names_of(targets: Sequence[NodeId]) -> dict[NodeId, str]:
-    """What each target is called in results: the function's name, or the id where two share it."""
-    short = [short_name(node_id) for node_id in targets]
-    return {
-        node_id: name if short.count(name) == 1 else node_id
-        for node_id, name in zip(targets, short, strict=True)
-    }
 
 
 def _held(decision: pl.DataFrame, fragments: pl.DataFrame) -> pl.DataFrame:
