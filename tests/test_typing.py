@@ -54,8 +54,17 @@ Project().get(plain, refres="x")  # refused
 
 CHECKERS = {
     "mypy": ["mypy", "--strict", "--config-file=", "--cache-dir", str(ROOT / ".mypy_cache")],
-    "pyrefly": ["pyrefly", "check", "--preset", "strict", "--output-format", "min-text"],
-    "basedpyright": ["basedpyright", "--level", "error"],  # pyright, with what it needs in one package
+    "pyrefly": [
+        *("pyrefly", "check", "--preset", "strict", "--output-format", "min-text"),
+        *("--python-interpreter-path", sys.executable),
+    ],
+    "basedpyright": [
+        "basedpyright",
+        "--level",
+        "error",
+        "--pythonpath",
+        sys.executable,
+    ],  # pyright, with what it needs in one package
 }
 
 

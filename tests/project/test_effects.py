@@ -64,14 +64,14 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "MAINTENANCE_SECONDS", 1e9)
 
 
-_watched: list[tuple[str, Counter[str]]] = []
+_watched: list[tuple[str, set[str]]] = []
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "open" and _watched and isinstance(arguments[0], str):
-        root, seen = _watched[-1]
+        root, opened = _watched[-1]
         if arguments[0].startswith(root):
-            seen["opened"] += 1
+            opened.add(arguments[0])
 
 
 sys.addaudithook(_hear)
@@ -79,8 +79,12 @@ sys.addaudithook(_hear)
 
 @contextmanager
 def counted(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
-    """Counts queries that are run, packs that Polars is given, other files opened, and commits."""
+    """Counts queries that are run, packs that Polars is given, other files opened, each once, and commits.
+
+    A file that has just been written may be read again to be sure of it, which depends on the time.
+    """
     seen: Counter[str] = Counter()
+    opened: set[str] = set()
     store = root / ".barca"
 
     def watched(of: Any, name: str, count: Callable[..., None]) -> None:
@@ -101,11 +105,12 @@ def counted(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str
         watched(pl.LazyFrame, "_collect_eager", lambda *_: seen.update(["eager queries"]))
         for name in ("scan_parquet", "read_parquet", "read_parquet_metadata", "read_parquet_schema"):
             watched(pl, name, packs)
-        _watched.append((str(store), seen))
+        _watched.append((str(store), opened))
         try:
             yield seen
         finally:
             _watched.pop()
+    seen["opened"] = len(opened)
     seen.update({table: count for table, count in (commits(store) - before).items()})
 
 
