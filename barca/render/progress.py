@@ -38,6 +38,10 @@ LINE_SECONDS = 30.0
 """Seconds between progress lines where there is no terminal."""
 
 
+SHOWN_SECONDS = 0.5
+"""Less than that is not told to be left: it is over before it is read."""
+
+
 class Tally:
     """Keys that a node, or a run, has done of those that will run.
 
@@ -58,7 +62,7 @@ class Tally:
 
 
 def pace(done: int, will_run: int, elapsed: float) -> str:
-    """`120 keys/s, about 40 s left`; empty before there is something to go by.
+    """`120 keys/s, about 40 s left`, or `120 keys/s` near the end; empty before there is something to go by.
 
     Args:
         done: Keys that ended.
@@ -69,8 +73,8 @@ def pace(done: int, will_run: int, elapsed: float) -> str:
         return ""
     speed = done / elapsed
     shown = f"{speed:,.0f} keys/s" if speed >= 10 else f"{speed:.1f} keys/s"
-    left = max(0, will_run - done)
-    return f"{shown}, about {duration(left / speed)} left" if left else shown
+    left = max(0, will_run - done) / speed
+    return f"{shown}, about {duration(left)} left" if left >= SHOWN_SECONDS else shown
 
 
 class ProgressListener:

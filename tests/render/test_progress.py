@@ -135,6 +135,7 @@ def test_pace():
     assert pace(5, 10, 0.0) == ""
     assert pace(5, 10, 2.0) == "2.5 keys/s, about 2.0 s left"
     assert pace(20_000, 20_000, 2.0) == "10,000 keys/s"
+    assert pace(19_999, 20_000, 2.0) == "10,000 keys/s", "nothing to wait for"
 
 
 def test_the_pace_of_a_node_is_that_since_it_began_itself(clock):
