@@ -13,6 +13,7 @@ from barca.io.rows import TABLE_ORDER
 from barca.io.runs import read_markers
 from barca.io.storage import leftovers
 from barca.project.surroundings import LITTLE_BYTES, environment_check, remains, room, try_to_write
+from barca.render.text import size
 from barca.schemas import PATH, RUN_ID, SIZE_BYTES
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class Doctor:
     def _disk(self) -> dict[str, Any]:
         free, total = room(self.store_root)
         taken = int(self.store.listing().get_column(SIZE_BYTES).sum())
-        told = f"{_gibibytes(free)} of {_gibibytes(total)} are free; results take {_gibibytes(taken)}"
+        told = f"{size(free)} of {size(total)} are free; results take {size(taken)}"
         short = free < LITTLE_BYTES
         if short:
             told += "; `barca gc --max-size SIZE` makes them fit into less"
@@ -145,10 +146,6 @@ class Doctor:
     def _runs(self) -> dict[str, Any]:
         told = remains(self.store_root, read_markers(self.store_root / "runs"))
         return _check("leftovers", True, told or "killed runs left nothing behind", "infra")  # noqa: FBT003
-
-
-def _gibibytes(count: int) -> str:
-    return f"{count / 2**30:,.2f} GiB"
 
 
 def _is_damage(error: BaseException) -> bool:
