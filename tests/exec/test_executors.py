@@ -162,9 +162,13 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Desk, ProcessEx
 def dies_on(index: int | None, exit_code: int) -> Callable[[Order], Any]:
     """A worker that dies once it has begun the call at `index`; `None`: before it takes the work."""
 
+    orders: list[Order] = []
+
     def answer(order: Order) -> Any:
         if order.finished is not None:
             return None
+        orders.append(order)
+        assert len(orders) < 10, "it comes to an end"
         if index is not None:
             Progress(Path(order.progress)).begin(index)
         raise WorkerEnded(exit_code)
@@ -198,9 +202,11 @@ def test_what_ended_before_a_worker_died_is_stored_by_another_and_is_not_withdra
     workers, executor = desk(dies_on(2, 1))
     calls = tuple((f"b{number}", 1) for number in range(4))
     pending = executor.submit(make_work(list("abcd"), batched=True, id="b0", calls=calls))
+    executor.workers = 0  # the others are busy
     assert executor.wait(0) == []
     assert pending.death.begun == 3
     executor.withdraw()
+    executor.workers = 1
     executor.wait(0)
     assert [order.finished for order in workers.orders] == [None, 2], "the third call is the one it died on"
     executor.shutdown(cancel=True)
