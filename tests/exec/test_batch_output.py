@@ -226,3 +226,9 @@ def test_an_answer_that_does_not_fit_fails_no_key_for_a_reason_of_its_own() -> N
     assert all("r9" in message for message in failures(result).values())
     assert len(failures(result)) == 2
     assert result.raised
+
+
+def test_a_tuple_that_is_no_pair_is_no_answer() -> None:
+    result = run_batch(lambda r: iter([("r1", 1, 2)]), ["r1", "r2"])
+    assert all("yielded a value of type `tuple`" in message for message in failures(result).values())
+    assert result.malformed

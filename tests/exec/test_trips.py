@@ -421,3 +421,11 @@ def test_inputs_of_a_call_are_read_in_its_own_name_and_off_the_clock() -> None:
     progress: Any = Noted()
     run_function(table, make_trip(1, 1), progress=progress)
     assert progress.steps == [("begin", 0), ("untimed", 0), ("untimed", 1), ("begin", 1), ("untimed", 1)]
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_what_streams_does_not_travel_and_streams_where_the_node_says_so_only(engine: Any) -> None:
+    work = make_work(["a", "b"], batched=True, engine=engine)
+    result = run_function(lambda r: table(r).lazy(), work)
+    assert succeeded(result) == ["r=a", "r=b"]
+    assert bool(result.took) is (engine == "in-memory")
