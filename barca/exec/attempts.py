@@ -50,7 +50,7 @@ def next_attempt(
     """
     if isinstance(result, WorkResult) and result.malformed:
         return Next(given_up=True)
-    whole = not isinstance(result, WorkResult) or result.raised
+    whole = result.raised if isinstance(result, WorkResult) else work.batched
     following = work.attempt + 1
     configured = work.attempt < definition.retries
     delay = definition.retry_backoff * work.attempt if configured else 0.0

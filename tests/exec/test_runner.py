@@ -400,6 +400,18 @@ def test_keys_of_auto_calls_are_joined_and_cut_but_for_those_tried_again():
     assert taken == [[f"k=c{n:02d}" for n in part] for part in (range(8), range(8, 10), range(10, 20))]
 
 
+def test_a_key_whose_worker_died_is_not_called_again_without_retries():
+    def dies(work):
+        if "k=c02" in work.keys["key"]:
+            return WorkerDied(reason="ended", timed_out=False, begun=work.keys.height, elapsed_seconds=0.1)
+        return answer(work)
+
+    run = Run(single(3), "a", answers=dies, workers=1).go()
+    assert run.report.nodes["a"].failed["key"].to_list() == ["k=c02"]
+    assert run.attempts("a")["k=c02"] == 1
+    assert sum("k=c02" in work.keys["key"] for work in run.executor.called) == 1
+
+
 def test_a_dead_worker_names_its_key_and_the_others_run_again():
     def answers(work):
         keys = work.keys["key"].to_list()
