@@ -258,9 +258,8 @@ def measure(keys: list[int], forms: list[str], repeat: int) -> Iterator[Row]:
             directory = Path(name)
             times = repeat if size < LARGE else max(1, repeat // 2)
             yield measure_bare(size, directory, max(times, 3))
-            for form in forms if size < LARGE else FORMS:
-                if size < LARGE or form == "all":
-                    yield from measure_form(barca, form, size, directory, times)
+            for form in forms if size < LARGE else ["all"]:
+                yield from measure_form(barca, form, size, directory, times)
 
 
 def main() -> None:
