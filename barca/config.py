@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import os
 import tomllib
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from barca._typing import Engine
 from barca.errors import UsageError, did_you_mean
+from barca.records import EMPTY, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,8 +25,7 @@ FILE_NAME = "barca.toml"
 ExecutorName: TypeAlias = Literal["inline", "processes"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class Config(Record, kw_only=True):
     """Settings of a project.
 
     Attributes:
@@ -43,7 +42,7 @@ class Config:
     capacity: int
     executor: ExecutorName | None = None
     engine: Engine | None = None
-    environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    environments: Mapping[str, Mapping[str, str]] = EMPTY
     file: Path | None = None
 
     def environment(self, name: str) -> Mapping[str, str]:

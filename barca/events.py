@@ -5,8 +5,9 @@ What steps print is not among them: workers write it to stderr and to the logs t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from barca._typing import NodeId
 
 
-@dataclass(frozen=True, slots=True)
-class RunStarted:
+class RunStarted(Record):
     """A run began.
 
     Attributes:
@@ -27,8 +27,7 @@ class RunStarted:
     target: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodePlanned:
+class NodePlanned(Record):
     """A node is decided: `total` keys, `will_run` of them in `calls` calls."""
 
     node: NodeId
@@ -37,8 +36,7 @@ class NodePlanned:
     calls: int
 
 
-@dataclass(frozen=True, slots=True)
-class WorkStarted:
+class WorkStarted(Record):
     """A work of `keys` keys was handed to a worker."""
 
     node: NodeId
@@ -46,8 +44,7 @@ class WorkStarted:
     keys: int
 
 
-@dataclass(frozen=True, slots=True)
-class KeysDone:
+class KeysDone(Record):
     """Keys ended: `succeeded` are stored, `failed` will not be tried again."""
 
     node: NodeId
@@ -55,8 +52,7 @@ class KeysDone:
     failed: int
 
 
-@dataclass(frozen=True, slots=True)
-class Retried:
+class Retried(Record):
     """Keys of a call that failed are tried again.
 
     Attributes:
@@ -74,8 +70,7 @@ class Retried:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class KeyFailed:
+class KeyFailed(Record):
     """One key ended in failure; `message` is its error. At most a few are sent per node."""
 
     node: NodeId
@@ -84,22 +79,19 @@ class KeyFailed:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Warned:
+class Warned(Record):
     """Something people should know; the run goes on."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(Record):
     """Something that was done besides the steps, and that people may want to know of."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunFinished:
+class RunFinished(Record):
     """The run ended.
 
     Attributes:

@@ -1,20 +1,26 @@
-"""Frozen values with named fields, for what `import barca` loads.
+"""Frozen values with named fields.
 
 Like frozen dataclasses, for people and type checkers alike. But `dataclasses` imports `inspect` and compiles
-text for every class, which takes longer than everything else that every file of a project, and every worker,
-waits for.
+text for every class, which takes longer than everything else that every file of a project, every command and
+every worker waits for.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NoReturn, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeVar, dataclass_transform
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 R = TypeVar("R", bound="Record")
+
+EMPTY: Final[Mapping[Any, Any]] = {}
+"""The default of fields that hold mappings. Nobody writes to it: it is everybody's."""
 
 
 @dataclass_transform(frozen_default=True)
 class Record:
-    """A value whose fields are the annotations of its class, defaults given there.
+    """A value whose fields are the annotations of its class and those it extends, defaults given there.
 
     Class arguments:
         kw_only: Whether fields are given by name only.
@@ -27,7 +33,8 @@ class Record:
 
     def __init_subclass__(cls, *, kw_only: bool = False, eq: bool = True) -> None:
         super().__init_subclass__()
-        cls.__match_args__ = tuple(cls.__annotations__)  # type: ignore[misc]
+        fields = (*cls.__match_args__, *cls.__annotations__)
+        cls.__match_args__ = tuple(dict.fromkeys(fields))  # type: ignore[misc]
         cls._required = frozenset(name for name in cls.__match_args__ if not hasattr(cls, name))
         cls._kw_only = kw_only
         if not eq:
@@ -68,4 +75,9 @@ class Record:
 
 def replace(record: R, **changes: Any) -> R:
     """A record with some fields changed."""
-    return type(record)(**{name: getattr(record, name) for name in record.__match_args__} | changes)
+    return type(record)(**fields_of(record) | changes)
+
+
+def fields_of(record: Record) -> dict[str, Any]:
+    """A record's fields and what they hold, in order."""
+    return {name: getattr(record, name) for name in record.__match_args__}

@@ -7,12 +7,16 @@ import pickle
 
 import pytest
 
-from barca.records import Record, replace
+from barca.records import Record, fields_of, replace
 
 
 class Point(Record):
     x: int
     y: int = 0
+
+
+class Solid(Point):
+    z: int = 0
 
 
 class Named(Record, kw_only=True):
@@ -68,3 +72,10 @@ def test_records_are_frozen():
     with pytest.raises(AttributeError, match="Point is frozen"):
         del point.x
     assert point == Point(1)
+
+
+def test_a_record_that_extends_another_has_its_fields_first():
+    assert fields_of(Solid(1, z=3)) == {"x": 1, "y": 0, "z": 3}
+    assert Solid(1, 2, 3) != Point(1, 2) and replace(Solid(1), z=1) == Solid(1, 0, 1)
+    with pytest.raises(TypeError, match="Solid needs x"):
+        Solid(z=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -31,6 +30,7 @@ from barca.cli.output import (
 from barca.cli.paths import path_lines
 from barca.cli.session import listening, open_project, stdout_kept, workers_starting
 from barca.errors import BarcaError, StepFailed, UsageError
+from barca.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,8 +50,7 @@ RUN_HINT = "write `barca run TASK [FILES...]`; `barca list` shows the tasks, `ba
 PLAN_FIELDS = ("dry_run", "steps", "summary", "warnings", "partition_selection")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(Record, kw_only=True):
     """One `get` or `run` as asked for.
 
     Attributes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from urllib.parse import unquote
 from barca.decorators.places import place_of, uri_of
 from barca.errors import DefinitionError
 from barca.graph import misfit, short_name, shown_file
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 _STORE = ".barca"
 
 
-@dataclass(frozen=True)
-class _Sink:
+class _Sink(Record):
     """A sink and where it leads."""
 
     node: Node
@@ -72,8 +71,7 @@ class _Sink:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
+class _Names(Record):
     """The files that a sink has for keys: `{stem}_{dimension}_{value}{suffix}`."""
 
     stem: str

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from barca.exec.queues import Ready
 from barca.exec.trips import part_of
 from barca.model import WorkResult
+from barca.records import Record
 from barca.schemas import KEY
 
 if TYPE_CHECKING:
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from barca.model import Definition, Work, WorkerDied
 
 
-@dataclass(frozen=True, slots=True)
-class Next:
+class Next(Record):
     """What to do with failed keys.
 
     Attributes:

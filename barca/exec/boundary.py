@@ -7,12 +7,12 @@ import os
 import signal
 import threading
 import traceback
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import polars as pl
 
 from barca.errors import BarcaError
+from barca.records import Record
 from barca.tracebacks import PACKAGE
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ class CallTimedOut(BaseException):
     """A call ran past its timeout in this process; not an `Exception`, so that steps don't swallow it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Record):
     """Why a key has no result, as text: exceptions themselves may not travel between processes.
 
     Attributes:

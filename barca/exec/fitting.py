@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from barca.errors import InputError
@@ -11,6 +10,7 @@ from barca.io.records import NotATable
 from barca.io.tables import is_table
 from barca.io.values import formed
 from barca.partitions import display_text
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +25,7 @@ _SHAPES: Final = {"collect": "list[T]", "same_key": "dict[str, T]"}
 """How a parameter asks for each key's value, by how it reads them, where it may ask for one table too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Telling:
+class Telling(Record):
     """Errors of an input that are raised inside say which parameter of which node cannot be given."""
 
     work: Work

@@ -10,8 +10,9 @@ import mmap
 import os
 import struct
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from barca.records import Record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,8 +47,7 @@ class Progress:
         self._map.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Record):
     """The coordinator's side.
 
     Attributes:

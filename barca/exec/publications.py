@@ -7,7 +7,6 @@ the sink holds, so that a run that is killed in between leaves no wrong record.
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +21,7 @@ from barca.io.sinks.depots import depot_of
 from barca.io.sinks.marker import renew
 from barca.io.sinks.mirror import remove_departed
 from barca.io.sinks.targets import described
+from barca.records import Record
 from barca.schemas import (
     CREATED_AT,
     KEY,
@@ -49,8 +49,7 @@ DEPARTED: Final = ""
 """Run hash in the ledger of a key that a sink holds no more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinkPorts:
+class SinkPorts(Record, kw_only=True):
     """What publishing needs from outside.
 
     Attributes:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from barca.lookup import lookup
+from barca.records import EMPTY, Record, replace
 from barca.schemas import (
     CALL,
     DIGEST,
@@ -57,8 +57,7 @@ def without_hashes(held: pl.DataFrame) -> pl.DataFrame:
     return held.with_columns(pl.lit(None, pl.String).alias(RUN_HASH), pl.lit(None, pl.String).alias(DIGEST))
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(Record):
     """Keys that may start, as batched calls or as any number of one-key calls.
 
     Attributes:
@@ -73,7 +72,7 @@ class Ready:
     keys: pl.DataFrame
     attempt: int = 1
     parent: str | None = None
-    inputs: Mapping[NodeId, pl.DataFrame] = field(default_factory=dict)
+    inputs: Mapping[NodeId, pl.DataFrame] = EMPTY
     sizes: tuple[int, ...] = ()
 
     def split(self, calls: int) -> tuple[Ready, Ready | None]:

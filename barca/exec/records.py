@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from barca.exec.sizes import status_of
 from barca.lookup import lookup, same_keys
 from barca.model import WorkResult
 from barca.plan.changed import env_marks
+from barca.records import Record
 from barca.schemas import (
     ATTEMPTS,
     CALL,
@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from barca.plan.inputs import NodePlan
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Record):
     """Keys of one work that ended together.
 
     Attributes:

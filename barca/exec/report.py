@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from barca.records import EMPTY, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from barca.plan.inputs import NodePlan, Plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeReport:
+class NodeReport(Record, kw_only=True):
     """How one node ended.
 
     Attributes:
@@ -60,8 +60,7 @@ def node_report(queue: NodeQueue, skipped: tuple[str, str] | None) -> NodeReport
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Record, kw_only=True):
     """The first key that failed."""
 
     node: NodeId
@@ -71,8 +70,7 @@ class Failure:
     traceback: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunReport:
+class RunReport(Record, kw_only=True):
     """How a run ended.
 
     Attributes:
@@ -92,5 +90,5 @@ class RunReport:
     nodes: Mapping[NodeId, NodeReport]
     failure: Failure | None
     elapsed_seconds: float
-    warnings: Sequence[str] = field(default_factory=tuple)
-    stored: Mapping[NodeId, pl.DataFrame] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+    stored: Mapping[NodeId, pl.DataFrame] = EMPTY

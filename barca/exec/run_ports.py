@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -75,8 +76,7 @@ class NoSinks:
         return {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPorts:
+class RunPorts(Record, kw_only=True):
     """What a run needs from outside.
 
     Attributes:
@@ -97,7 +97,7 @@ class RunPorts:
     replan: Callable[[frozenset[NodeId], dict[NodeId, pl.DataFrame]], Plan]
     make_work: Callable[..., Work]
     capacity: int
-    publications: Publishing = field(default_factory=NoSinks)
+    publications: Publishing
 
     def last_endings(self, seconds: float) -> Iterator[tuple[Pending, WorkResult | WorkerDied]]:
         """The works that end within some seconds, no other begun; another Ctrl-C cuts that short."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from barca.exec.queues import CHUNK_KEYS
 from barca.model import BatchesAuto, WorkerDied, WorkResult
 from barca.plan.sizing import next_size
+from barca.records import replace
 from barca.schemas import ELAPSED_SECONDS, ERROR_TYPE, EXHAUSTED, STATUS
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from barca.io.fragments import pack_keyed, pack_table, pack_values
 from barca.io.storage import node_directory
+from barca.records import Record
 from barca.schemas import FRAGMENTS, KEY, empty
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from barca.ports import PackStore
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Record):
     """What was stored.
 
     Attributes:
@@ -31,7 +30,7 @@ class Stored:
     """
 
     fragments: pl.DataFrame
-    failures: Sequence[tuple[str, OutputError]] = field(default_factory=list)
+    failures: Sequence[tuple[str, OutputError]] = ()
 
 
 def pack_path(work: Work, part: str = "") -> str:

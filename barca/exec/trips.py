@@ -9,7 +9,6 @@ ends the work, and what was not begun is handed back.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -24,7 +23,7 @@ from barca.exec.output import Answer
 from barca.exec.storing import store_answer
 from barca.io.apart import apart, frame_apart
 from barca.model import WorkResult
-from barca.records import replace
+from barca.records import Record, replace
 from barca.schemas import KEY, OUTCOMES, empty
 
 if TYPE_CHECKING:
@@ -67,8 +66,7 @@ def parts_of(work: Work, result: WorkResult) -> Iterator[tuple[Work, WorkResult]
         first += count
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Record):
     """A call that went well, and is not stored yet.
 
     Attributes:

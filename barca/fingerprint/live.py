@@ -17,6 +17,7 @@ from barca.fingerprint.normalise import Decorated
 from barca.fingerprint.sources import SourceFile, session_cells
 from barca.fingerprint.static import MODULE_NAMES, StaticCone, elsewhere_warning, literal_text
 from barca.fingerprint.values import is_reference
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +44,7 @@ class Place:
     cells: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Home:
+class Home(Record, eq=False):
     """Where a constant is defined.
 
     Attributes:

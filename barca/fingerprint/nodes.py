@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from barca.fingerprint.normalise import dump, readable
 from barca.hashing import hash_fields
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,8 +51,7 @@ class CodeNode:
         return f"{self.kind} {place}"
 
 
-@dataclass(frozen=True, slots=True)
-class External:
+class External(Record):
     """Code outside of the project: counted by its name only.
 
     Attributes:
@@ -68,8 +68,7 @@ class External:
 Target: TypeAlias = CodeNode | External
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Record):
     """A name that leads nowhere, in words."""
 
     text: str

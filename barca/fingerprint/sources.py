@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from barca.records import Record
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -172,8 +174,7 @@ TRUSTED_AGE_SECONDS = 2.0
 the content is compared, since file systems stamp times too coarsely to tell two quick edits apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Parsed:
+class _Parsed(Record):
     stamp: tuple[int, int]
     digest: bytes
     settled: bool

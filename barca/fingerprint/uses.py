@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from barca.fingerprint.sources import MUTATORS, FunctionNode, children
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,8 +19,7 @@ _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _Scoped = FunctionNode | ast.Lambda | ast.ClassDef
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(Record):
     """What an import statement inside code binds a name to.
 
     Attributes:
@@ -33,8 +33,7 @@ class Imported:
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Record):
     """One use of an outside name.
 
     Attributes:

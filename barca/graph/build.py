@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from barca.errors import DefinitionError, UsageError
@@ -20,6 +19,7 @@ from barca.graph.nodes import (
     shown_file,
 )
 from barca.model import Collect, Definition, Partitions, PartitionsFrom
+from barca.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

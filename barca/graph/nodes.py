@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from barca.errors import DefinitionError, LoadError, SelectionError, did_you_mean
+from barca.records import EMPTY, Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,8 +18,7 @@ _NOT_LOADED = ", which could not be loaded: "
 EdgeMode: TypeAlias = Literal["whole", "same_key", "collect", "keyed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Record):
     """One input of a node.
 
     Attributes:
@@ -37,8 +36,7 @@ class Edge:
     passed: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Record):
     """A definition with its place in the graph.
 
     Attributes:
@@ -56,7 +54,7 @@ class Node:
     dimensions: tuple[str, ...]
     edges: tuple[Edge, ...]
     keys_from: NodeId | None = None
-    explicit: Mapping[str, Partitions] = field(default_factory=dict)
+    explicit: Mapping[str, Partitions] = EMPTY
     gives: tuple[str, ...] = ()
 
     @property
@@ -75,8 +73,7 @@ class Node:
         return bool(self.dimensions)
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenFile:
+class BrokenFile(Record):
     """A file, or an expression in one, that could not be loaded.
 
     Attributes:
@@ -118,8 +115,7 @@ class BrokenFile:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(Record):
     """Nodes in topological order, inputs before their readers, and what could not be loaded."""
 
     nodes: Mapping[NodeId, Node]

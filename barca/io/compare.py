@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -12,6 +11,7 @@ import polars as pl
 from barca.errors import UsageError, did_you_mean
 from barca.io.columns import exact, exactly
 from barca.io.records import NotATable, records_of, records_table
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +25,7 @@ _TRIED: Final = 6
 """So many columns are tried in pairs when no single one tells rows apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Record):
     """Rows of the newer of two tables against the older.
 
     Attributes:

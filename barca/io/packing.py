@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -12,6 +11,7 @@ from barca.io.canonical import arrange, free_name, strictly_rising
 from barca.io.digests import digest_rows, digest_values
 from barca.io.dtypes import dtype_text
 from barca.io.footer import footer
+from barca.records import Record
 from barca.schemas import (
     DIGEST,
     FORMAT,
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from barca.ports import PackStore
 
 
-@dataclass(frozen=True, slots=True)
-class Shelf:
+class Shelf(Record):
     """Where the results of one call go.
 
     Attributes:

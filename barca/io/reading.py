@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -14,6 +13,7 @@ from barca.io.columns import exactly
 from barca.io.footer import verify
 from barca.io.packs import readable
 from barca.partitions import display_text
+from barca.records import Record
 from barca.schemas import FORMAT, KEY, PATH, ROW_OFFSET, ROWS
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from barca.ports import PackStore
 
 
-@dataclass(frozen=True, slots=True)
-class Pack:
+class Pack(Record):
     """Some fragments of one pack.
 
     Attributes:

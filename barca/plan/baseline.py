@@ -8,13 +8,13 @@ are planned. The plan of those is the full plan without the rows of the keys tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from barca.hashing import FORMAT_VERSION, hash_fields
 from barca.plan.edges import folds_digest
 from barca.plan.hashes import env_fields
 from barca.plan.parts import keyed_identity, require_known, whole_identity
+from barca.records import Record
 from barca.schemas import KEY, ORDINAL, VALUE
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ LARGE_SHARE: Final = 4
 """Where more than one key in so many changed, planning every key costs no more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
+class Baseline(Record, kw_only=True):
     """What a run found out about a node that takes its keys from a keyed source.
 
     Attributes:

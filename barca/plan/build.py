@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from barca.plan.needs import with_needed
 from barca.plan.parts import Unknown, part, require_decided, require_known, rows_of
 from barca.plan.select import skipped_nodes
 from barca.plan.sizing import Measured, Sizing, next_size
+from barca.records import replace
 from barca.schemas import (
     CALLS,
     DECISION,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -10,6 +9,7 @@ import polars as pl
 from barca.hashing import HASH_LENGTH, encode_columns, hash_column, hash_fields, hash_text, short_hash
 from barca.lookup import lookup
 from barca.model import Always, Manual
+from barca.records import Record
 from barca.schemas import DIGEST, KEY, RUN_HASH, VALUE, dimension
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ _ABSENT: Final = "0" * HASH_LENGTH
 """Stands for the result of a key that an input does not have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Record):
     """One input's part of the run hash of each key.
 
     Attributes:

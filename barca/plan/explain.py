@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
@@ -10,6 +9,7 @@ import polars as pl
 from barca.lookup import lookup
 from barca.plan.changed import with_changed
 from barca.plan.parts import rows_of
+from barca.records import Record
 from barca.schemas import (
     CALL,
     CHANGED,
@@ -42,8 +42,7 @@ _EXAMPLES = 5
 _NAMES = "names"
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Record):
     """Counts of one node in a plan.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from barca.records import EMPTY, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 BatchOverride: TypeAlias = "int | Literal['all', 'none', 'auto']"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unchanged:
+class Unchanged(Record, kw_only=True):
     """The keys of a node that are known to be cached without being looked at, see `plan.baseline`.
 
     Attributes:
@@ -35,8 +35,7 @@ class Unchanged:
     table_rows: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanInputs:
+class PlanInputs(Record, kw_only=True):
     """The frozen world that a plan is a function of.
 
     Attributes:
@@ -68,28 +67,27 @@ class PlanInputs:
     graph: Graph
     targets: tuple[NodeId, ...]
     fingerprints: Mapping[NodeId, Fingerprint]
-    env: Mapping[NodeId, Mapping[str, str | None]] = field(default_factory=dict)
-    explicit: Mapping[NodeId, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
-    materialized: Mapping[NodeId, pl.DataFrame] = field(default_factory=dict)
+    env: Mapping[NodeId, Mapping[str, str | None]] = EMPTY
+    explicit: Mapping[NodeId, Mapping[str, tuple[str, ...]]] = EMPTY
+    materialized: Mapping[NodeId, pl.DataFrame] = EMPTY
     definitions: pl.DataFrame
-    keyed: Mapping[NodeId, pl.DataFrame] = field(default_factory=dict)
+    keyed: Mapping[NodeId, pl.DataFrame] = EMPTY
     settled: frozenset[NodeId] = frozenset()
     predict: bool = False
     missing: frozenset[str] = frozenset()
-    selection: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    selection: Mapping[str, tuple[str, ...]] = EMPTY
     refresh: frozenset[NodeId] = frozenset()
     cascade: bool = True
     refresh_all: bool = False
-    batch: Mapping[NodeId | None, BatchOverride] = field(default_factory=dict)
-    labels: Mapping[NodeId, pl.DataFrame] = field(default_factory=dict)
-    unchanged: Mapping[NodeId, Unchanged] = field(default_factory=dict)
-    groups: Mapping[NodeId, tuple[tuple[Any, ...], ...]] = field(default_factory=dict)
-    measured: Mapping[NodeId, Measured] = field(default_factory=dict)
+    batch: Mapping[NodeId | None, BatchOverride] = EMPTY
+    labels: Mapping[NodeId, pl.DataFrame] = EMPTY
+    unchanged: Mapping[NodeId, Unchanged] = EMPTY
+    groups: Mapping[NodeId, tuple[tuple[Any, ...], ...]] = EMPTY
+    measured: Mapping[NodeId, Measured] = EMPTY
     memory_limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodePlan:
+class NodePlan(Record, kw_only=True):
     """What one node does.
 
     Attributes:
@@ -131,8 +129,7 @@ class NodePlan:
         return self.decision if self.state == "decided" else self.known_keys
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Record, kw_only=True):
     """What a run would do, per node in topological order."""
 
     nodes: Mapping[NodeId, NodePlan]

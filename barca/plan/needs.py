@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from barca.lookup import lookup
+from barca.records import replace
 from barca.schemas import KEY, NEEDED, PATH, STATE
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ Calls are few, whatever the number of keys, so this is plain arithmetic over the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from barca.errors import plural
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +28,7 @@ Sample: TypeAlias = tuple[int, float, int | None]
 _MB: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Record):
     """What is known of earlier calls.
 
     Attributes:
@@ -41,8 +40,7 @@ class Measured:
     most: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizing:
+class Sizing(Record, kw_only=True):
     """What sizes of calls rest on.
 
     Attributes:
@@ -56,8 +54,7 @@ class Sizing:
     memory_limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(Record):
     """How many keys the next call takes.
 
     Attributes:

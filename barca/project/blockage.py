@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -10,6 +9,7 @@ import polars as pl
 from barca.graph import short_name
 from barca.lookup import lookup
 from barca.plan.needs import runs
+from barca.records import Record
 from barca.schemas import ERROR_MESSAGE, KEY, NODE, RUN_HASH
 
 if TYPE_CHECKING:
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from barca.plan.inputs import NodePlan, Plan
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(Record):
     """What of a node is held up.
 
     Attributes:

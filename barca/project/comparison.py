@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -14,6 +13,7 @@ from barca.io.values import read_value
 from barca.partitions import display_keys, display_text, parse_key
 from barca.plan.keys import narrow
 from barca.project.selection import SAMPLE, valid_values
+from barca.records import Record
 from barca.schemas import (
     CREATED_AT,
     DIGEST,
@@ -41,8 +41,7 @@ SHOWN_ROWS: Final = 20
 _SIDE: Final = (RUN_ID, CREATED_AT, RUN_HASH, DIGEST, FORMAT, ROWS)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Record):
     """A key's current result against the one before it.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -16,6 +15,7 @@ from barca.io.values import read_values
 from barca.partitions import parse_key
 from barca.plan.keys import empty_key, explicit_keys, keyed_keys, narrow
 from barca.project.request import only_target
+from barca.records import Record
 from barca.schemas import FRAGMENTS, KEY, ORDINAL, PATH, ROWS, RUN_HASH, STATE, dimension, dimensions
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from barca.project.request import Target
 
 
-@dataclass(frozen=True, slots=True)
-class Current:
+class Current(Record):
     """The current results of a project; nothing is run to have them.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -13,6 +12,7 @@ from barca.io.rows import TABLE_ORDER
 from barca.io.runs import read_markers
 from barca.io.storage import leftovers
 from barca.project.surroundings import LITTLE_BYTES, environment_check, remains, room, try_to_write
+from barca.records import Record
 from barca.render.text import size
 from barca.schemas import PATH, RUN_ID, SIZE_BYTES
 
@@ -27,8 +27,7 @@ REPAIR_SECONDS = 10.0
 """How long a repair waits for who collects garbage, or makes a tag."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doctor:
+class Doctor(Record, kw_only=True):
     """Looks at a project, and mends its store.
 
     Attributes:

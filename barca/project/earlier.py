@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -14,6 +13,7 @@ from barca.io.rows import successes
 from barca.model import Definition
 from barca.partitions import display_text, parse_key
 from barca.project.current import Current, keys_of, selected
+from barca.records import replace
 from barca.schemas import (
     CREATED_AT,
     EVENT,
@@ -39,8 +39,7 @@ SHOWN_GONE = 5
 """At most so many keys whose results are gone are named."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Earlier(Current):
+class Earlier(Current, kw_only=True):
     """What the nodes of a project held at a moment; nothing is run, and no code of the project read for it.
 
     A node has the dimensions that its keys had then. Nodes that the project does not have any more are found
@@ -52,7 +51,7 @@ class Earlier(Current):
     """
 
     moment: Moment
-    states: dict[NodeId, pl.DataFrame] = field(default_factory=dict)
+    states: dict[NodeId, pl.DataFrame]
 
     def find(self, target: Target, verb: str) -> Node:
         """The only target of a verb, as it was then.

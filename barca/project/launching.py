@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from barca.discovery import function_ref
@@ -12,6 +11,7 @@ from barca.project.log import LogListener
 from barca.project.request import require_tasks
 from barca.project.running import Running, execute
 from barca.project.warnings import plan_warnings
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from barca.project.world import Request, World
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launcher:
+class Launcher(Record, kw_only=True):
     """Launches runs of a project.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import polars as pl
@@ -12,6 +11,7 @@ import polars as pl
 from barca.errors import SelectionError, UsageError, did_you_mean
 from barca.io.tags import read_tags
 from barca.project.past import find_run, runs_table
+from barca.records import Record
 from barca.schemas import AT, CREATED_AT, RUN_ID, STATUS, TAG
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ _UNITS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class Moment(Record, kw_only=True):
     """A moment of the past.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import polars as pl
@@ -22,6 +21,7 @@ from barca.plan.build import build_plan
 from barca.plan.inputs import Unchanged
 from barca.plan.keys import keyed_keys
 from barca.plan.parts import Unknown, whole_identity
+from barca.records import fields_of, replace
 from barca.schemas import DIGEST, FORMAT, FRAGMENTS, KEY, KEYED, PATH, ROWS, STATE, dimension, empty
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ class NodeNotes(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
 class Narrowing:
     """Baselines of a project, and the groups of nodes that one run may plan by them.
 
@@ -65,14 +64,21 @@ class Narrowing:
         former: What keyed sources returned the last time, being read.
     """
 
-    notes: NodeNotes
-    store: PackStore
-    reader: LedgerReader
-    read_keyed: Callable[[PackStore, pl.DataFrame], pl.DataFrame]
-    groups: dict[NodeId, list[Node]] = field(default_factory=dict)
-    baselines: dict[NodeId, Baseline] = field(default_factory=dict)
-    observed: dict[NodeId, pl.DataFrame] = field(default_factory=dict)
-    former: dict[NodeId, Future[pl.DataFrame]] = field(default_factory=dict)
+    def __init__(
+        self,
+        notes: NodeNotes,
+        store: PackStore,
+        reader: LedgerReader,
+        read_keyed: Callable[[PackStore, pl.DataFrame], pl.DataFrame],
+    ) -> None:
+        self.notes = notes
+        self.store = store
+        self.reader = reader
+        self.read_keyed = read_keyed
+        self.groups: dict[NodeId, list[Node]] = {}
+        self.baselines: dict[NodeId, Baseline] = {}
+        self.observed: dict[NodeId, pl.DataFrame] = {}
+        self.former: dict[NodeId, Future[pl.DataFrame]] = {}
 
     def look(self, graph: Graph, cone: Sequence[NodeId], *, ahead: bool = False) -> set[NodeId]:
         """Find the groups that have baselines.
@@ -223,7 +229,7 @@ class Narrowing:
             for node in nodes:
                 baseline = self._new(node, report, now[node.id], observation)
                 if baseline != self.baselines.get(node.id):
-                    self.notes.write(node.id, None if baseline is None else asdict(baseline))
+                    self.notes.write(node.id, None if baseline is None else fields_of(baseline))
 
     def _new(
         self, node: Node, report: RunReport, signature: str, observation: Mapping[str, str | int]

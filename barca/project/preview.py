@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from barca.errors import InputError
 from barca.partitions import display_text
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from barca.project.current import Current
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class Preview(Record, kw_only=True):
     """The beginning of what a node holds.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -13,6 +12,7 @@ from barca.graph import short_name
 from barca.io.logs import read_logs
 from barca.partitions import display_keys, key_text, step_text
 from barca.project.past import find_run
+from barca.records import Record
 from barca.schemas import CALL, CREATED_AT, KEY, NODE, PARENT, RUN_ID
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ _LABEL: Final = r"([0-9][0-9,]*) keys?"
 """How a batched call is shown: `scored[1,000 keys]`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Record):
     """A step as people name it.
 
     Attributes:

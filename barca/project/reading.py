@@ -138,6 +138,7 @@ class Reading(ABC):
             store=now.store,
             planned=now.planned,
             moment=when,
+            states={},
         )
 
     def moment(self, as_of: When) -> Moment:

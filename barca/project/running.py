@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -19,6 +19,7 @@ from barca.project.holdings import holdings
 from barca.project.selection import check_selection, selected_nothing
 from barca.project.tidying import tidy
 from barca.project.works import WorkMaker
+from barca.records import Record, replace
 from barca.schemas import ELAPSED_SECONDS, RUN_ID, RUNS, STATUS
 
 if TYPE_CHECKING:
@@ -53,8 +54,7 @@ class SystemClock:
         return time.monotonic()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class Running(Record, kw_only=True):
     """What a run is made with.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +19,7 @@ from barca.plan.keys import explicit_keys
 from barca.plan.needs import packs_read
 from barca.plan.parts import rows_of
 from barca.project.statistics import measured_of
+from barca.records import Record, replace
 from barca.schemas import FORMAT, KEY, MATERIALIZATIONS, NEEDED, PATH, RUN_HASH, STATE, dimension, empty
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ UNGROUPED: Final = frozenset({"batch_label", "batch_strict"})
 """Codes of the errors for keys that a node's grouping fails for: a label that is none, a key in no group."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Record, kw_only=True):
     """What somebody asked for.
 
     Attributes:
@@ -62,8 +61,7 @@ class Request:
     named: frozenset[NodeId] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class World(Record, kw_only=True):
     """What planning reads besides the request.
 
     Attributes:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
+
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
 _SWEEPS: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Layers:
+class Layers(Record):
     """Nodes and bends of edges by layer.
 
     Attributes:

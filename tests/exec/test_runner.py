@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -14,13 +13,13 @@ from barca import asset, batches, collect, partitions, partitions_from, sensor
 from barca import schemas as s
 from barca.errors import Cancelled, StoreError
 from barca.exec.queues import NodeQueue
-from barca.exec.run_ports import RunPorts
+from barca.exec.run_ports import NoSinks, RunPorts
 from barca.exec.runner import Runner
 from barca.exec.trips import part_of
 from barca.hashing import hash_text
 from barca.model import FunctionRef, Work, WorkerDied, WorkResult
 from barca.plan import build_plan
-from barca.records import replace as changed
+from barca.records import replace
 from tests.plan.worlds import Planner, graph_of
 
 Answer = Callable[[Work], WorkResult | WorkerDied]
@@ -129,7 +128,7 @@ class FakeExecutor:
         for index in range(len(work.calls)):
             came = self.call(part_of(work, index))
             if isinstance(came, WorkerDied):
-                return changed(came, begun=index + 1, finished=came_of(*parts))
+                return replace(came, begun=index + 1, finished=came_of(*parts))
             parts.append(came)
             if came.raised or (came.outcomes["status"] == "failed").any():
                 break
@@ -198,6 +197,7 @@ class Run:
         self.writer = FakeWriter()
         self.events = []
         ports = RunPorts(
+            publications=NoSinks(),
             executor=self.executor,
             writer=self.writer,
             clock=CLOCK,
@@ -326,7 +326,7 @@ def test_an_answer_without_form_is_not_asked_for_again():
     run = Run(
         batched("all", 10, retries=3),
         "a",
-        answers=lambda w: changed(answer(w, failing={"k=c03"}, raised=True), malformed=True),
+        answers=lambda w: replace(answer(w, failing={"k=c03"}, raised=True), malformed=True),
     ).go()
     assert run.calls("a") == [10]
     assert run.report.nodes["a"].failed.height == 10
@@ -364,7 +364,7 @@ def test_a_worker_that_dies_on_one_of_several_calls_leaves_the_others_to_be_made
         def answer(self, work):
             came = super().answer(work)
             lost = isinstance(came, WorkerDied) and not recovered
-            return changed(came, finished=None) if lost else came
+            return replace(came, finished=None) if lost else came
 
     def dies(work):
         if "k=c09" in work.keys["key"]:
@@ -524,7 +524,7 @@ def test_interrupted_run_keeps_what_ended():
         seen.append(work)
         if len(seen) == 3:
             raise KeyboardInterrupt
-        return changed(answer(work), took=())  # so that each is a work of its own
+        return replace(answer(work), took=())  # so that each is a work of its own
 
     run = Run(batched(5, 20), "a", answers=answers, workers=1)
     with pytest.raises(Cancelled, match="every key that had finished is kept"):

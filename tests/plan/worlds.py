@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -13,6 +13,7 @@ from barca.hashing import hash_text
 from barca.model import Fingerprint
 from barca.plan import Plan, PlanInputs, build_plan
 from barca.plan.build import sources_to_load
+from barca.records import replace
 
 
 @dataclass

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from barca.errors import LedgerError
 from barca.io.packs import is_parquet
 from barca.io.storage import flush_directory, flush_file
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -121,8 +121,7 @@ def repair_log(table: Path) -> list[str]:
 # --- looking ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Log:
+class _Log(Record):
     """What a log directory holds: commits; checkpoints, their files; the checkpoint hint."""
 
     commits: set[int]
@@ -134,8 +133,7 @@ class _Log:
         return max([*self.commits, *self.checkpoints], default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Damage:
+class _Damage(Record):
     """Why a log is not whole. `at_end`: whether moving `file` aside leaves a log that may be whole."""
 
     file: Path

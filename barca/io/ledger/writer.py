@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from barca.errors import LedgerError
@@ -24,6 +23,7 @@ from barca.io.ledger.tables import (
 )
 from barca.io.rows import PARTITION_COLUMNS
 from barca.io.storage import make_directory
+from barca.records import Record
 from barca.schemas import LEDGER_TABLES
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Staged:
+class _Staged(Record):
     """A batch whose data files are on the disk. `base`: the table's version when they were written."""
 
     base: int

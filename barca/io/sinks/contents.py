@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -14,6 +13,7 @@ from barca.io.plain import NotPlain, plain_text
 from barca.io.reading import Pack, open_packs, read_payloads, read_rows
 from barca.io.tables import is_table, to_frame
 from barca.io.values import form_table, read_value
+from barca.records import Record
 from barca.schemas import ROW_OFFSET, SIZE_BYTES
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ class Unfit(TypeError):
     """A value that a sink's format cannot hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(Record):
     """What one key holds.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -11,6 +10,7 @@ from barca.io.canonical import free_name
 from barca.io.columns import without
 from barca.io.sinks.contents import Unfit
 from barca.io.sinks.hive import Unnameable, check_alike, check_columns, merges_missing, segment, texts
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,8 +20,7 @@ _DIRECTORY: Final = "directory"
 _VALUE: Final = "value"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Record):
     """Rows of one key that share a directory.
 
     Attributes:
@@ -37,8 +36,7 @@ class Part:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Record):
     """Where the rows of some keys go.
 
     Attributes:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from barca.decorators.places import MARKER
 from barca.io.sinks.targets import Refused
+from barca.records import Record, fields_of, replace
 
 if TYPE_CHECKING:
     from barca.io.sinks.depots import Depot
     from barca.io.sinks.targets import Target
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(Record):
     """What stands in `_barca_sink.json`.
 
     Attributes:
@@ -47,7 +46,7 @@ class Marker:
 
     def content(self) -> bytes:
         """The file."""
-        fields = asdict(self)
+        fields = fields_of(self)
         if not self.unfinished:
             del fields["unfinished"]
         return (json.dumps(fields, indent=2) + "\n").encode()

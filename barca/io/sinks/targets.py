@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import quote
 
 from barca.decorators.places import local_path, uri_of
 from barca.errors import SinkError
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,8 +37,7 @@ class Refused(Exception):
     """A place that is not the sink's to write to, as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Record):
     """A sink of a node.
 
     Attributes:

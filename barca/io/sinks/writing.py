@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -12,6 +11,7 @@ import polars as pl
 
 from barca.io.canonical import free_name
 from barca.io.packs import is_panic
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,8 +34,7 @@ TABLE_FORMATS: Final = frozenset((*_WRITERS, "json"))
 """Formats that hold tables and of which Polars is the writer."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableFile:
+class TableFile(Record):
     """A file to write: a table, or some rows of one.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +22,7 @@ from barca.io.sinks.targets import Refused, described
 from barca.io.sinks.writing import attempt
 from barca.io.unify import conform
 from barca.partitions import parse_key
+from barca.records import Record
 from barca.schemas import KEY, ROWS
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ CONTENTION_SECONDS: Final = 60.0
 _FILE: Final = "barca file"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Record, kw_only=True):
     """What a run changes in a table.
 
     Attributes:

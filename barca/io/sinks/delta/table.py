@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -16,6 +15,7 @@ from barca.io.packs import is_panic
 from barca.io.sinks.credentials import storage_options
 from barca.io.sinks.delta.types import schema_from_json, schema_json
 from barca.io.sinks.hive import texts
+from barca.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,8 +36,7 @@ class Outrun(Exception):
     """Another process committed first; nothing was changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class DataFile:
+class DataFile(Record):
     """A file of a table.
 
     Attributes:
