@@ -87,6 +87,10 @@ class Resolver(Protocol):
 
 
 ENVIRONMENT = frozenset({"os.environ", "os.environb", "os.getenv", "os.getenvb"})
+_LOADERS = frozenset(
+    {"importlib.util.spec_from_file_location", "importlib.machinery.SourceFileLoader",
+     "pkgutil.resolve_name", "runpy.run_module", "runpy.run_path"}
+)  # fmt: skip
 _READERS = frozenset({"get", "pop", "setdefault", "__getitem__"})
 _WRITERS = frozenset({"update", "clear"})
 
@@ -146,6 +150,8 @@ def note_external(node: CodeNode, target: External, use: Use, resolver: Resolver
     elif target.name in {"importlib.import_module", "builtins.__import__"} and use.how == "call":
         if not isinstance(use.argument, ast.Constant):
             note(node, "imports a module whose name is not a literal; that module is not part of the hash")
+    elif target.name in _LOADERS:
+        note(node, f"loads code by `{target.name}`; that code is not part of the hash")
     elif target.name in {"builtins.eval", "builtins.exec", "builtins.globals"}:
         note(node, f"uses `{method}()`; what that reaches is not part of the hash")
     elif target.name == "sys.modules":

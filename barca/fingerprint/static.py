@@ -47,6 +47,7 @@ class StaticCone:
         self._project = project
         self._later = later
         self._nodes: dict[tuple[str, str], CodeNode] = {}
+        self._open: set[tuple[str, str, tuple[str, ...]]] = set()
         self._written: dict[int, tuple[SourceFile, set[str]]] = {}
 
     def imported(self, imported: Imported, rest: tuple[str, ...], importer: str) -> Found:
@@ -78,7 +79,20 @@ class StaticCone:
         return [Problem(f"`{chain[0]}` was not found in `{self._project.label(path)}`")]
 
     def name(self, path: str, source: SourceFile, name: str, rest: tuple[str, ...]) -> Found:
-        """What a module-level name leads to, through every statement that may bind it; empty if none does."""
+        """What a module-level name leads to, through every statement that may bind it; empty if none does.
+
+        Imports that lead back here, as `from . import sub` in a package's `__init__` does, add nothing.
+        """
+        key = (path, name, rest)
+        if key in self._open:
+            return []
+        self._open.add(key)
+        try:
+            return self._bound(path, source, name, rest)
+        finally:
+            self._open.discard(key)
+
+    def _bound(self, path: str, source: SourceFile, name: str, rest: tuple[str, ...]) -> Found:
         found: Found = []
         plain: list[ast.stmt] = []
         for statement in source.bindings.get(name, ()):
@@ -269,6 +283,8 @@ def fill_definition(
     fill(node, stripped, [use for use in uses.names if skip is None or not skip(use)], resolver, extra)
     for text in uses.dynamic:
         note(node, text)
+    if "__subclasses__" in uses.attributes:
+        note(node, "asks for `__subclasses__`; which classes those are is not part of the hash")
     return uses
 
 

@@ -38,6 +38,7 @@ BODIES = {
     "package": ("import pkg.util", "pkg.util.clean(1)"),
     "package_as": ("import pkg.util as u", "u.clean(1)"),
     "reexport": ("from pkg import clean", "clean(1)"),
+    "reexported_module": ("import pkg", "pkg.util.clean(1)"),
     "import_module": ("import importlib\n    util = importlib.import_module('util')", "util.clean(1)"),
     "import_module_call": ("from importlib import import_module", "import_module('pkg.util').clean(1)"),
     "dunder_import": ("pass", "__import__('util').clean(1)"),
@@ -47,7 +48,7 @@ BODIES = {
 def write_helpers(code):
     code.write("util.py", UTIL)
     code.write("deep.py", "def strip(value):\n    return value\n\ndef unused():\n    return 0\n")
-    code.write("pkg/__init__.py", "from .util import clean\n")
+    code.write("pkg/__init__.py", "from . import util\nfrom .util import clean\n")
     code.write("pkg/util.py", UTIL)
 
 
@@ -405,6 +406,13 @@ def test_f4_default_argument_decorator_and_base_of_the_node_itself(code):
         ("", "exec('x = 1')", "`exec()`"),
         ("import importlib", "importlib.import_module(NAME)", "whose name is not a literal"),
         ("import sys", "sys.modules[NAME]", "`sys.modules`"),
+        ("import runpy", "runpy.run_path(NAME)", "loads code by `runpy.run_path`"),
+        (
+            "import importlib.util as u",
+            "u.spec_from_file_location('x', NAME)",
+            "loads code by `importlib.util.spec",
+        ),
+        ("class A:\n    pass", "A.__subclasses__()[0]()", "asks for `__subclasses__`"),
         ("", "nowhere(1)", "the name `nowhere` was not found"),
         ("import util", "util.nothing(1)", "`nothing` was not found in `util.py`"),
         (
