@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from barca.exec.capture import end_lines
 from barca.exec.storing import store_each, store_keyed
 from barca.io.apart import apart
 from barca.io.plain import SCALARS
-from barca.io.tables import is_uncomputed, to_frame
+from barca.io.tables import Unconvertible, is_uncomputed, to_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -100,7 +101,8 @@ class EachCalling(Calling):
     def _as_it_is_now(self, value: Any) -> Any:
         """What a call returned, computed, and as no later call changes it."""
         if type(value) not in _COMPUTED and is_uncomputed(value):
-            value = to_frame(value, self._work.engine)
+            with suppress(Unconvertible):  # storing it tells which column it is
+                value = to_frame(value, self._work.engine)
         return apart(value, self._work.serializer) if len(self._keys) > 1 else value
 
     def _kept(self, came: Any, elapsed_seconds: float) -> bool:

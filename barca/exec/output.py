@@ -16,8 +16,15 @@ import polars as pl
 
 from barca.errors import Failed, OutputError, did_you_mean, plural
 from barca.io.apart import apart, frame_apart
-from barca.io.fragments import unstorable_column
-from barca.io.tables import Unconvertible, is_streamed, is_table, is_uncomputed, text_form, to_frame
+from barca.io.tables import (
+    Unconvertible,
+    is_streamed,
+    is_table,
+    is_uncomputed,
+    text_form,
+    to_frame,
+    unstorable_column,
+)
 from barca.partitions import display_text
 from barca.schemas import KEY, dimension, dimensions
 

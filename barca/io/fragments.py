@@ -20,7 +20,7 @@ from barca.io.owners import row_owners
 from barca.io.packing import Shelf, write_rows, write_values
 from barca.io.plain import NotPlain, faithful_texts, plain_text
 from barca.io.scans import scan_fragments
-from barca.io.tables import Unconvertible, is_table, text_form, to_frame, unstorable
+from barca.io.tables import Unconvertible, is_table, text_form, to_frame, unstorable, unstorable_column
 from barca.partitions import display_text
 from barca.schemas import FRAGMENTS, KEY, dimension, empty
 
@@ -303,18 +303,6 @@ def _a(value: Any) -> str:
     kind = type(value)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return f"a value of type `{name}`"
-
-
-def unstorable_column(node: NodeId, key: str | None, column: str, why: str) -> OutputError:
-    """The error of a column that no pack can hold."""
-    whose = "" if key is None else f" for {_of(key)}"
-    return OutputError(
-        f"`{node}` returned{whose} a table that cannot be stored: column `{column}` {why}",
-        code="unstorable_column",
-        node=node,
-        key=None if key is None else display_text(key),
-        remediation=f"cast or drop `{column}` before returning the table",
-    )
 
 
 def _unpicklable(node: NodeId, key: str, value: Any, error: Exception) -> OutputError:

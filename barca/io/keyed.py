@@ -17,7 +17,7 @@ from barca.io.footer import verify
 from barca.io.packing import Shelf, write_keyed
 from barca.io.packs import readable
 from barca.io.plain import canonical_texts, why_not_canonical
-from barca.io.tables import is_table, to_frame, unstorable
+from barca.io.tables import Unconvertible, is_table, to_frame, unstorable, unstorable_column
 from barca.schemas import DIGEST, FORMAT, KEY, KEYED, ORDINAL, PATH, RUN_HASH, VALUE
 
 if TYPE_CHECKING:
@@ -74,7 +74,10 @@ def pack_keyed(
     """
     fields: dict[str, Any] = {"columns": []}
     if is_table(returned):
-        frame = to_frame(returned, engine)
+        try:
+            frame = to_frame(returned, engine)
+        except Unconvertible as error:
+            raise unstorable_column(node, None, error.column, error.why) from error
         column = _key_column_of(node, frame, dimensions)
         fields = {"columns": frame.columns, "keyed_by": column}
         form, pairs = "table", _of_table(node, frame, column)
@@ -208,12 +211,7 @@ def _key_column_of(node: NodeId, frame: pl.DataFrame, dimensions: Sequence[str])
             remediation="let a node of its own return the keys of each dimension",
         )
     if reason := unstorable(frame.schema):
-        raise OutputError(
-            f"`{node}` returned a table that cannot be stored: column `{reason[0]}` {reason[1]}",
-            code="unstorable_column",
-            node=node,
-            remediation=f"cast or drop `{reason[0]}` before returning the table",
-        )
+        raise unstorable_column(node, None, *reason)
     return named[0]
 
 

@@ -7,16 +7,20 @@ somebody imported.
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from barca.errors import OutputError
 from barca.io.columns import exact
 from barca.io.dtypes import holds, struct_fields
+from barca.partitions import display_text
 
 if TYPE_CHECKING:
-    from barca._typing import Engine
+    from collections.abc import Callable, Iterable
+
+    from barca._typing import Engine, NodeId
 
 _FOREIGN = {
     "pyarrow": ("Table", "RecordBatch", "RecordBatchReader"),
@@ -65,7 +69,7 @@ def to_frame(table: Any, engine: Engine) -> pl.DataFrame:
         engine: Collects a LazyFrame.
 
     Raises:
-        Unconvertible: A column of a pandas table.
+        Unconvertible: A column of a pandas or Arrow table.
     """
     if isinstance(table, pl.DataFrame):
         return table
@@ -78,7 +82,7 @@ def to_frame(table: Any, engine: Engine) -> pl.DataFrame:
         return _framed(table.pl())
     if library == "pyarrow.dataset":
         return _framed(pl.from_arrow(table.to_table()))
-    return _framed(pl.from_arrow(table))
+    return _from_arrow(table)
 
 
 def _from_pandas(table: Any) -> pl.DataFrame:
@@ -87,12 +91,37 @@ def _from_pandas(table: Any) -> pl.DataFrame:
     except Exception:
         for place, name in enumerate(table.columns):
             column = table.iloc[:, [place]].reset_index(drop=True)
-            try:
-                pl.from_pandas(column)
-            except Exception as error:
-                why = f"of the pandas dtype {column.dtypes.iloc[0]} cannot be converted: {error}"
-                raise Unconvertible(str(name), why) from error
+            kind = f"pandas dtype {column.dtypes.iloc[0]}"
+            _convert(str(name), kind, partial(pl.from_pandas, column))
+        _refuse_repeated(map(str, table.columns))
         raise
+
+
+def _from_arrow(table: Any) -> pl.DataFrame:
+    try:
+        return _framed(pl.from_arrow(table))
+    except Exception:
+        if hasattr(table, "select"):  # a reader of batches has given away what it had
+            for place, column in enumerate(table.schema):
+                alone = partial(pl.from_arrow, table.select([place]))
+                _convert(column.name, f"Arrow type {column.type}", alone)
+            _refuse_repeated(table.schema.names)
+        raise
+
+
+def _convert(name: str, kind: str, conversion: Callable[[], object]) -> None:
+    try:
+        conversion()
+    except Exception as error:
+        raise Unconvertible(name, f"of the {kind} cannot be converted: {error}") from error
+
+
+def _refuse_repeated(names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise Unconvertible(name, "stands in it more than once")
+        seen.add(name)
 
 
 def unstorable(schema: pl.Schema) -> tuple[str, str] | None:
@@ -103,6 +132,25 @@ def unstorable(schema: pl.Schema) -> tuple[str, str] | None:
         if holds(dtype, lambda inner: isinstance(inner, pl.Struct) and not struct_fields(inner)):
             return name, "is a struct without fields"
     return None
+
+
+def unstorable_column(node: NodeId, key: str | None, column: str, why: str) -> OutputError:
+    """The error of a column that no pack can hold.
+
+    Args:
+        node: Node id.
+        key: Hive form of the key, or `None` where the table is of no key alone.
+        column: Its name.
+        why: Goes on after its name.
+    """
+    whose = "" if key is None else f" for `{display_text(key)}`" if key else " for its only key"
+    return OutputError(
+        f"`{node}` returned{whose} a table that cannot be stored: column `{column}` {why}",
+        code="unstorable_column",
+        node=node,
+        key=None if key is None else display_text(key),
+        remediation=f"cast or drop `{column}` before returning the table",
+    )
 
 
 def text_form(name: str, dtype: pl.DataType) -> pl.Expr | None:

@@ -340,6 +340,24 @@ def test_f10_a_pandas_column_that_cannot_be_converted_is_named_with_its_key():
     assert len(failures(whole)) == 2
 
 
+def test_f10_columns_of_arrow_and_repeated_columns_are_named_with_their_key():
+    import pandas as pd
+    import pyarrow as pa
+
+    spans = pa.array([(1, 2, 3)], type=pa.month_day_nano_interval())
+    tables = {
+        "a": pa.table([[1], [2]], names=["odd", "odd"]),
+        "b": pa.record_batch([pa.array([1]), spans], names=["fine", "odd"]),
+        "c": pd.DataFrame([[1, 2]], columns=["odd", "odd"]),
+    }
+    told = failures(run_function(lambda r: tables.get(r, 1), make_work(["a", "b", "c", "d"])))
+    whys = ["stands in it more than once", "of the Arrow type month_day_nano_interval", "stands in it more"]
+    for key, why in zip(tables, whys, strict=True):
+        start = f"`steps.py:step` returned for `r={key}` a table that cannot be stored: column `odd` {why}"
+        assert told.pop(f"r={key}").startswith(start)
+    assert told == {}
+
+
 @dataclass
 class Model:
     """What is fitted again for each key."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -136,6 +137,7 @@ def test_subclasses_of_str_and_int_are_keys(store):
         (None, "but returned a `NoneType`"),
         ((key for key in "ab"), "but returned a `generator`"),
         (pl.DataFrame(), "a table without columns"),
+        (pa.table([["a"], [1], [2]], names=["k", "v", "v"]), "column `v` stands in it more than once"),
     ],
 )
 def test_what_is_no_keyed_source_is_refused_by_name(store, returned, text):
