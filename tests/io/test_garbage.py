@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from barca.errors import LedgerError, StoreError
 from barca.io.fragments import pack_keyed, pack_table, pack_values, read_keyed
-from barca.io.garbage.choice import given_up, standing
+from barca.io.garbage.choice import RESULTS, given_up, standing, to_repack
 from barca.io.garbage.collect import collect, foreseen, tagged
 from barca.io.garbage.repack import repack
 from barca.io.ledger import DeltaLedger
@@ -22,7 +22,7 @@ from barca.io.memory import MemoryLedger, MemoryPackStore
 from barca.io.tags import write_tag
 from barca.io.storage import FilePackStore, node_directory
 from barca.io.values import read_value
-from barca.schemas import FRAGMENTS, HOLDINGS, MOVED
+from barca.schemas import FRAGMENTS, HOLDINGS, MATERIALIZATIONS, MOVED
 from tests.io.packing import work_keys
 from tests.io.test_ledger import rows as ledger_rows
 
@@ -160,6 +160,52 @@ def test_packs_that_nothing_names_are_deleted_once_they_are_old(world: World):
     goes = world.collect()
     assert goes.deleted == 1 and goes.deleted_bytes == waits.waiting_bytes and path not in world.packs()
     world.check()
+
+
+def test_what_a_run_named_again_before_it_ended_stays(world: World):
+    path = f"{node_directory(NODE)}/r0000-b1.parquet"
+    fragments, _ = pack_values(world.store, path, NODE, [("retailer=a", 1)], work_keys("a"), DIMS)
+
+    def a_run_ends():
+        world.commit(NODE, "r0001", fragments)
+        return LATER
+
+    collected = collect(world.ledger, world.store, "z0001", before=a_run_ends)
+    assert (collected.deleted, world.packs()) == (0, {path})
+
+
+def stored(*results: tuple[str, str, int, int, str]) -> pl.DataFrame:
+    """`RESULTS` of pack, key, row offset, bytes and format, each of another computation."""
+    names = ("path", "key", "row_offset", "size_bytes", "format")
+    rows = [
+        {**dict(zip(names, result, strict=True)), "run_hash": f"h{at}"} for at, result in enumerate(results)
+    ]
+    schema = {name: MATERIALIZATIONS[name] for name in RESULTS}
+    frame = pl.DataFrame(rows, schema={name: schema[name] for name in (*names, "run_hash")})
+    return frame.with_columns(node=pl.lit(NODE), run_id=pl.lit("r1"), created_at=pl.lit(LONG_AGO)).select(
+        RESULTS
+    )
+
+
+def test_packs_less_than_half_alive_are_packed_anew():
+    listing = pl.DataFrame({"path": list("abcde"), "size_bytes": [100] * 5})
+    kept = stored(
+        ("a", "k=1", 0, 30, "table"), ("a", "k=2", 9, 19, "table"),  # 49 of 100
+        ("b", "k=1", 0, 30, "table"), ("b", "k=2", 9, 20, "table"),  # half
+        ("c", "k=1", 0, 40, "json"), ("c", "k=1", 0, 40, "json"),  # one fragment of two results
+        ("d", "", 0, 10, "keyed"),  # a pack of its own
+        ("gone", "k=1", 0, 10, "json"),
+    )  # fmt: skip
+    assert to_repack(kept, listing)["path"].to_list() == ["a", "c"]
+
+
+def test_results_that_share_a_fragment_take_its_bytes_once():
+    results = standing(
+        stored(("a", "k=1", 0, 40, "json"), ("a", "k=1", 0, 40, "json"), ("a", "k=2", 1, 40, "json"))
+    )
+    assert results["standing"].to_list() == ["superseded", "current", "current"]
+    assert given_up(results, 80).to_list() == [False, False, False]
+    assert given_up(results, 79).to_list() == [True, True, False]
 
 
 @pytest.mark.parametrize("kind", ["values", "tables"])

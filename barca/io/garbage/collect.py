@@ -88,7 +88,8 @@ def collect(
         ledger: Names the packs.
         store: Holds them.
         run_id: Tells new packs from others; 15 hexadecimal digits.
-        before: Asked at last: packs that were written, or stopped being named, before then are deleted.
+        before: Asked once results were given up, and before the ledger is looked at for the last time: packs
+            that were written, or stopped being named, before then are deleted.
         limit_bytes: Bytes that results may take; `None` is no limit.
         nodes: Nodes to look at; `None` is all.
         budget_seconds: No further node is begun after so long.
@@ -229,11 +230,12 @@ def _delete(
     given: int,
     repacked: int,
 ) -> Collected:
+    moment = before()  # a run that ends later counts as going on; what others have named is looked for now
     unnamed = _unnamed(ledger, store)
     if nodes is not None:
         directories = [f"{node_directory(node)}/" for node in nodes]
         unnamed = unnamed.filter(pl.any_horizontal(pl.col(PATH).str.starts_with(d) for d in directories))
-    old = pl.col(MODIFIED_AT) < before()
+    old = pl.col(MODIFIED_AT) < moment
     going, waiting = unnamed.filter(old), unnamed.filter(~old)
     store.remove(going.get_column(PATH).to_list())
     kept = store.listing()
