@@ -208,6 +208,36 @@ def test_results_that_share_a_fragment_take_its_bytes_once():
     assert given_up(results, 79).to_list() == [True, True, False]
 
 
+def test_what_a_tag_holds_takes_of_the_limit():
+    results = standing(stored(("a", "k=1", 0, 40, "json"), ("a", "k=2", 1, 40, "json")), None, [LATER])
+    assert results["standing"].to_list() == ["tagged", "tagged"]
+    newer = standing(stored(("a", "k=3", 2, 40, "json")))
+    both = pl.concat([results, newer])
+    assert given_up(both, 120).to_list() == [False, False, False]
+    assert given_up(both, 119).to_list() == [False, False, True]
+
+
+def test_packs_that_were_moved_wait_also_where_it_came_to_no_more(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    for number in range(MANY_PACKS + 1):
+        world.run({f"k{number}": number}, f"v{number}")
+    before, revise = world.packs(), world.ledger.revise
+    world.store.touch(before)
+    began = world.store.listing()["modified_at"].max()
+
+    def killed(*arguments):
+        revise(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(world.ledger, "revise", killed)
+    with pytest.raises(KeyboardInterrupt):
+        world.collect()
+    collected = world.collect(before=began + dt.timedelta(microseconds=1))
+    assert (collected.deleted, collected.waiting) == (0, len(before))
+    world.check()
+
+
 @pytest.mark.parametrize("kind", ["values", "tables"])
 def test_many_small_packs_become_one(world: World, kind: str):
     for number in range(MANY_PACKS + 1):
