@@ -250,6 +250,18 @@ def test_many_small_packs_become_one(world: World, kind: str):
     assert world.collect().repacked == 0
 
 
+def test_a_collection_keeps_to_its_time_and_to_so_many_bytes_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    for number in range(MANY_PACKS + 1):
+        world.run({f"k{number}": number}, f"v{number}")
+    two = int(world.store.listing()["size_bytes"].head(2).sum())
+    monkeypatch.setattr("barca.io.garbage.collect.MOST_BYTES", two)
+    assert world.collect(budget_seconds=0).repacked == 0
+    assert world.collect().repacked == 2
+    world.check()
+
+
 def test_few_small_packs_stay_as_they_are(world: World):
     for number in range(3):
         world.run({f"k{number}": number})
