@@ -262,6 +262,19 @@ def test_a_collection_keeps_to_its_time_and_to_so_many_bytes_at_once(
     world.check()
 
 
+def test_a_pack_larger_than_what_is_packed_at_once_is_packed_anew(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("barca.io.garbage.collect.MOST_BYTES", 10)
+    world.run({key: table(*range(40)) for key in "abcd"})
+    dead = world.results().filter(pl.col("key") != "retailer=d").select("key", "run_hash", "run_id")
+    world.ledger.revise(NODE, MOVED.to_frame(), dead)
+    [large] = world.packs()
+    collected = world.collect()
+    assert (collected.repacked, collected.deleted, large in world.packs()) == (1, 1, False)
+    world.check()
+
+
 def test_few_small_packs_stay_as_they_are(world: World):
     for number in range(3):
         world.run({f"k{number}": number})

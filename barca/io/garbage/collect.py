@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from barca.ports import Ledger, PackStore
 
 MOST_BYTES: Final = 256 << 20
-"""At most so many bytes of packs of a node are packed anew at a time."""
+"""At most so many bytes of packs of a node are packed anew at a time, or one pack."""
 
 
 class Collected(NamedTuple):
@@ -195,9 +195,10 @@ def _repacked(
     ledger: Ledger, store: PackStore, packs: pl.DataFrame, dropped: pl.DataFrame, name: str
 ) -> pl.DataFrame:
     """Fragments of a node, packed anew; none where a pack cannot be read, which is for runs to notice."""
-    packs = packs.filter(pl.col(SIZE_BYTES).cum_sum() <= MOST_BYTES)
     if packs.is_empty():
         return empty(MOVED)
+    first = pl.col(PATH) == packs.item(0, PATH)  # alone where it is large, else it stayed for ever
+    packs = packs.filter(first | (pl.col(SIZE_BYTES).cum_sum() <= MOST_BYTES))
     node: str = packs.item(0, NODE)
     rows = ledger.reader().scan("materializations").filter(successes() & (pl.col(NODE) == node))
     fragments = (
