@@ -10,3 +10,4 @@ NodeId: TypeAlias = str
 Kind: TypeAlias = Literal["asset", "task", "sensor"]
 Engine: TypeAlias = Literal["in-memory", "streaming"]
 Serializer: TypeAlias = Literal["table", "json", "pickle"]
+Buffer: TypeAlias = bytes | bytearray | memoryview

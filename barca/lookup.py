@@ -30,6 +30,8 @@ def lookup(keys: pl.DataFrame, table: pl.DataFrame, columns: Sequence[str], on: 
     """
     if same_keys(keys, table, on):
         return keys.hstack(table.select(columns).get_columns())
+    if table.is_empty():
+        return keys.with_columns(pl.lit(None, table.schema[name]).alias(name) for name in columns)
     held = table.select(on, *columns)
     if keys.height * _FEW < table.height:
         found = keys.select(on).join(held, on=on, how="inner", maintain_order="left")

@@ -24,6 +24,8 @@ from barca.partitions import display_keys, display_text
 from barca.schemas import KEY, PATH, VALUE, dimension
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from barca.model import Definition, InputBinding, Work
     from barca.ports import PackStore
 
@@ -83,19 +85,26 @@ def bind_batch(work: Work, definition: Definition[..., Any], store: PackStore) -
         annotation = annotations.get(binding.parameter)
         with Telling(work, binding, annotation):
             if binding.mode == "same_key":
-                given = _own_table_or_dict(work, binding, annotation, store)
+                given = _own_table_or_dict(work, binding, annotation, store, arguments)
             elif binding.mode == "value":
-                given = _values_table_or_dict(work, binding, annotation, store)
+                given = _values_table_or_dict(work, binding, annotation, store, arguments)
             else:
                 given = _shared(binding, annotation, store)
         arguments[binding.parameter] = given
     return arguments
 
 
-def names_of_keys(work: Work) -> list[str]:
-    """What stands for each key of a batched call in its dicts: the raw value, or display text of several."""
+def _names_of_keys(work: Work, arguments: Mapping[str, Any]) -> list[str]:
+    """What stands for each key of a batched call in its dicts: the raw value, or display text of several.
+
+    Args:
+        work: The call.
+        arguments: Of the function, the lists of raw values among them: the texts in those are found in dicts
+            sooner than equal ones.
+    """
     if len(work.dimensions) == 1:
-        return work.keys.get_column(dimension(work.dimensions[0])).to_list()
+        names: list[str] = arguments[work.dimensions[0]]
+        return names
     return display_keys(work.keys.get_column(KEY))
 
 
@@ -170,7 +179,9 @@ def _of_key(
     )
 
 
-def _own_table_or_dict(work: Work, binding: InputBinding, annotation: Any, store: PackStore) -> Any:
+def _own_table_or_dict(
+    work: Work, binding: InputBinding, annotation: Any, store: PackStore, arguments: Mapping[str, Any]
+) -> Any:
     fragments, missing = _own_fragments(work, binding)
     if missing:
         raise _missing(work, binding, missing[0])
@@ -180,7 +191,7 @@ def _own_table_or_dict(work: Work, binding: InputBinding, annotation: Any, store
     require_dict(annotation)
     values = read_values(store, fragments, item, binding.dimensions)
     fitting = fit_all(binding, item, list(values.values()), list(values), "dict[str, T]")
-    return dict(zip(names_of_keys(work), fitting, strict=True))
+    return dict(zip(_names_of_keys(work, arguments), fitting, strict=True))
 
 
 def _own_fragments(work: Work, binding: InputBinding) -> tuple[pl.DataFrame, list[str]]:
@@ -276,7 +287,9 @@ def _parsed(texts: pl.Series) -> list[Any]:
     return values
 
 
-def _values_table_or_dict(work: Work, binding: InputBinding, annotation: Any, store: PackStore) -> Any:
+def _values_table_or_dict(
+    work: Work, binding: InputBinding, annotation: Any, store: PackStore, arguments: Mapping[str, Any]
+) -> Any:
     mapping, item = mapping_value(annotation)
     form = table_form(annotation)
     rows = None if mapping or form is None else _own_rows(work, binding, store)
@@ -285,8 +298,8 @@ def _values_table_or_dict(work: Work, binding: InputBinding, annotation: Any, st
     values = _parsed(_keyed_values(work, binding, store))
     if mapping or form is None:
         require_dict(annotation)
-        fitting = fit_all(binding, item, values, work.keys.get_column(KEY).to_list(), "dict[str, T]")
-        return dict(zip(names_of_keys(work), fitting, strict=True))
+        fitting = fit_all(binding, item, values, work.keys.get_column(KEY), "dict[str, T]")
+        return dict(zip(_names_of_keys(work, arguments), fitting, strict=True))
     keys = work.keys.select(pl.col(dimension(name)).alias(name) for name in work.dimensions)
     column = pl.Series(VALUE, values, strict=False)
     return form_table(keys.hstack([column]), form)

@@ -13,7 +13,7 @@ from barca.partitions import display_text
 from barca.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from barca.model import InputBinding, Work
 
@@ -110,7 +110,7 @@ def fitted(binding: InputBinding, annotation: Any, value: Any, key: str, shape: 
 
 
 def fit_all(
-    binding: InputBinding, annotation: Any, values: list[Any], keys: Sequence[str], shape: str = "T"
+    binding: InputBinding, annotation: Any, values: list[Any], keys: Iterable[str], shape: str = "T"
 ) -> list[Any]:
     """Values of keys, each `fitted`.
 

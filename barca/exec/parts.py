@@ -6,9 +6,10 @@ worker.
 
 from __future__ import annotations
 
+import pickle
 from typing import TYPE_CHECKING
 
-from barca.exec.wire import from_bytes, to_bytes
+from barca.exec.wire import from_parts, to_parts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,7 @@ class PartWriter:
     def __call__(self, fragments: pl.DataFrame, elapsed_seconds: float, /, *, commit: bool = False) -> None:  # noqa: ARG002
         """Tell it; when it is committed is the coordinator's affair."""
         staged = self._progress.with_suffix(".part")
-        staged.write_bytes(to_bytes((fragments, elapsed_seconds)))
+        staged.write_bytes(pickle.dumps(to_parts((fragments, elapsed_seconds))))
         staged.rename(_part(self._progress, self._count))
         self._count += 1
 
@@ -46,7 +47,7 @@ class PartReader:
         """What was told since the last time: `schemas.FRAGMENTS` and the seconds that the call had taken."""
         told = []
         while (path := _part(self._progress, self._count)).exists():
-            told.append(from_bytes(path.read_bytes()))
+            told.append(from_parts(pickle.loads(path.read_bytes())))
             path.unlink()
             self._count += 1
         return told

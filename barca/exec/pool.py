@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from barca.config import available_cores
 from barca.exec.launch import Setup, start
+from barca.exec.messages import receive, send
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from multiprocessing.connection import Connection
 
+    from barca._typing import Buffer
     from barca.exec.worker import Answer, Order
 
 LAST_SECONDS: Final = 1.0
@@ -58,16 +60,16 @@ class Worker:
         self.equipped = True
         self._send(tools)
 
-    def order(self, order: Order) -> None:
-        """Give it a work; its answer comes later, or `WorkerEnded` does."""
-        self._send(order)
+    def order(self, order: Order, work: Sequence[Buffer]) -> None:
+        """Give it a work, as `wire.to_parts` writes it; its answer comes later, or `WorkerEnded` does."""
+        self._send(order, work)
 
-    def _send(self, message: Any) -> None:
+    def _send(self, message: Any, parts: Sequence[Buffer] = ()) -> None:
         with suppress(OSError):  # it has ended, as whoever asks for the answer is told
-            self._pipe.send(message)
+            send(self._pipe, message, parts)
 
-    def answer(self) -> Answer | None:
-        """The answer to the order, or `None` while there is none.
+    def answer(self) -> tuple[Answer, list[bytearray]] | None:
+        """The answer to the order and its parts, or `None` while there is none.
 
         Raises:
             WorkerEnded: There will be none.
@@ -75,7 +77,7 @@ class Worker:
         alive = self._process.poll() is None  # asked first: what it sent before it ended can be read after
         try:
             if self._pipe.poll():
-                return cast("Answer", self._pipe.recv())
+                return cast("tuple[Answer, list[bytearray]]", receive(self._pipe))
         except Exception:  # the end of the pipe, or rubbish that a step wrote to it
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(LAST_SECONDS)

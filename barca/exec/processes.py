@@ -16,14 +16,15 @@ from barca.exec.parts import PartReader
 from barca.exec.pool import WorkerEnded, Workers, wait_for_any
 from barca.exec.progress import Seen, read_progress
 from barca.exec.trips import failed_result
-from barca.exec.wire import from_bytes, work_bytes
+from barca.exec.wire import from_parts, work_parts
 from barca.exec.worker import Order, Tools
 from barca.model import Work, WorkerDied, WorkResult
 from barca.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from barca._typing import Buffer
     from barca.exec.pool import Worker
     from barca.model import Definition, FunctionRef
     from barca.ports import Keep, PackStore
@@ -45,7 +46,9 @@ _OUT_OF_MEMORY: Final = frozenset((-9, -6))
 class ProcessPending:
     """A work that is queued for, or runs in, a worker process."""
 
-    def __init__(self, work: Work, payload: bytes, progress: Path, keep: Keep | None = None) -> None:
+    def __init__(
+        self, work: Work, payload: Sequence[Buffer], progress: Path, keep: Keep | None = None
+    ) -> None:
         self.work = work
         self.payload = payload
         self.progress = progress
@@ -133,7 +136,7 @@ class ProcessExecutor:
         if self._directory is None:
             self._directory = tempfile.TemporaryDirectory(prefix="barca-", ignore_cleanup_errors=True)
         progress = Path(self._directory.name, f"{work.run_id}-{work.id}.progress")
-        pending = ProcessPending(work, work_bytes(work), progress, keep)
+        pending = ProcessPending(work, work_parts(work), progress, keep)
         self._queue.append(pending)
         self._fill()
         return pending
@@ -198,7 +201,7 @@ class ProcessExecutor:
         pending.started = time.monotonic()
         pending.worker = worker
         finished = None if pending.death is None else (pending.death.begun or 0) - 1
-        worker.order(Order(pending.payload, str(pending.progress), str(pending.spill), finished))
+        worker.order(Order(str(pending.progress), str(pending.spill), finished), pending.payload)
 
     # --- what ended ---------------------------------------------------------------------------------
 
@@ -242,9 +245,10 @@ class ProcessExecutor:
             return _overdue(pending, worker)
         pending.worker = None
         self._workers().give_back(worker)
-        if isinstance(answer, tuple):  # our own code failed in the worker
-            return pending.death or failed_result(pending.work, Failure(*answer))
-        result: WorkResult = from_bytes(answer)
+        error, parts = answer
+        if error:  # our own code failed in the worker
+            return pending.death or failed_result(pending.work, Failure(*error))
+        result: WorkResult = from_parts(parts)
         return result
 
 

@@ -18,28 +18,29 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from barca.exec.messages import receive, send
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from multiprocessing.connection import Connection
 
+    from barca._typing import Buffer
     from barca.model import Definition, FunctionRef
     from barca.ports import PackStore
 
-Answer: TypeAlias = "bytes | tuple[str, str, str]"
-"""A pickled `WorkResult`; or, when our own code failed, the error's type, message and traceback."""
+Answer: TypeAlias = "tuple[str, str, str] | None"
+"""When our own code failed, the error's type, message and traceback; else a `WorkResult` comes as parts."""
 
 
 class Order(NamedTuple):
-    """One thing to do.
+    """One thing to do; the `Work` comes as parts.
 
     Attributes:
-        work: A pickled `Work`.
         progress: Path of its progress file.
         spill: Path of what its one-key calls came to.
         finished: So many of its calls are finished and only to be stored; `None` to call the function.
     """
 
-    work: bytes
     progress: str
     spill: str
     finished: int | None = None
@@ -65,7 +66,8 @@ def serve(pipe: Connection) -> None:
     """Be a worker until this process is ended, or the one at the other end of the pipe has ended.
 
     Args:
-        pipe: Brings a pickle of `Tools`, then one `Order` after the other; takes an `Answer` to each.
+        pipe: Brings a pickle of `Tools`, then one `Order` with its work after the other; takes an `Answer` to
+            each.
     """
     os.set_inheritable(pipe.fileno(), False)  # noqa: FBT003  # it takes no names
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -77,13 +79,14 @@ def serve(pipe: Connection) -> None:
         from barca.exec import call, capture  # noqa: F401  # the import is what takes time
 
         capture.install()
-        tools = pickle.loads(messages.get())
+        tools = pickle.loads(messages.get()[0])
     except BaseException as error:  # told by the works, not lost with the process
         tools = error
     gc.freeze()
     gc.enable()
     while True:
-        pipe.send(_answer(messages.get(), tools))
+        order, work = messages.get()
+        send(pipe, *_answer(order, work, tools))
 
 
 def _receive(pipe: Connection, messages: SimpleQueue[Any]) -> None:
@@ -95,40 +98,45 @@ def _receive(pipe: Connection, messages: SimpleQueue[Any]) -> None:
     directories: set[Path] = set()
     with suppress(EOFError, OSError):
         while True:
-            message = pipe.recv()
-            if isinstance(message, Order):
-                directories.add(Path(message.progress).parent)
+            message = receive(pipe)
+            if isinstance(message[0], Order):
+                directories.add(Path(message[0].progress).parent)
             messages.put(message)
     for directory in directories:
         shutil.rmtree(directory, ignore_errors=True)
     os.killpg(0, signal.SIGKILL)
 
 
-def _answer(order: Order, tools: Tools | BaseException) -> Answer:
+def _answer(
+    order: Order, work: Sequence[Buffer], tools: Tools | BaseException
+) -> tuple[Answer, Sequence[Buffer]]:
+    """The answer to an order, and its parts."""
     if isinstance(tools, BaseException):
-        return _told(tools)
+        return _told(tools), ()
     try:
-        return _run(order, tools) if order.finished is None else _recover(order, order.finished, tools)
+        if order.finished is None:
+            return None, _run(order, work, tools)
+        return None, _recover(order, order.finished, work, tools)
     except BaseException as error:
-        return _told(error)
+        return _told(error), ()
 
 
 def _told(error: BaseException) -> Answer:
     return type(error).__name__, str(error), "".join(traceback.format_exception(error))
 
 
-def _run(order: Order, tools: Tools) -> bytes:
+def _run(order: Order, work: Sequence[Buffer], tools: Tools) -> list[Buffer]:
     from barca.exec.call import execute
     from barca.exec.parts import PartWriter
     from barca.exec.progress import Progress
     from barca.exec.spill import Spill
-    from barca.exec.wire import from_bytes, to_bytes
+    from barca.exec.wire import from_parts, to_parts
 
     progress = Progress(Path(order.progress))
     try:
         with Spill(Path(order.spill)) as spill:
             result = execute(
-                from_bytes(order.work),
+                from_parts(work),
                 tools.store,
                 tools.load,
                 tools.log_dir,
@@ -137,15 +145,15 @@ def _run(order: Order, tools: Tools) -> bytes:
                 spill=spill,
                 keep=PartWriter(Path(order.progress)),
             )
-        return to_bytes(result)
+        return to_parts(result)
     finally:
         progress.close()
 
 
-def _recover(order: Order, finished: int, tools: Tools) -> bytes:
+def _recover(order: Order, finished: int, work: Sequence[Buffer], tools: Tools) -> list[Buffer]:
     from barca.exec.call import recover
     from barca.exec.spill import read_spill
-    from barca.exec.wire import from_bytes, to_bytes
+    from barca.exec.wire import from_parts, to_parts
 
     came = itertools.islice(read_spill(Path(order.spill)), finished)
-    return to_bytes(recover(from_bytes(order.work), tools.store, tools.load, came))
+    return to_parts(recover(from_parts(work), tools.store, tools.load, came))

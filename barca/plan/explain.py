@@ -102,15 +102,16 @@ def changes(
     node_plan = plan.nodes[node_id]
     if node_plan.state != "decided":
         return empty(CHANGES)
+    inputs = plan.inputs
+    results = rows_of(node_id, inputs) if rows is None else rows
     stale = node_plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
     if keys is not None:
         stale = stale.filter(pl.col(KEY).is_in(keys.implode()))
-    if stale.is_empty():
+    if stale.is_empty() or results.is_empty():
         return empty(CHANGES)
-    inputs = plan.inputs
     return with_changed(
         stale,
-        rows_of(node_id, inputs) if rows is None else rows,
+        results,
         inputs.fingerprints[node_id],
         inputs.env.get(node_id, {}),
         node_plan.input_labels,

@@ -108,8 +108,8 @@ class Forecast:
         if node_plan.state != "decided":
             return step
         if node.partitioned:
-            step["partitions"] = partition_counts(node_plan)
-        add_why(step, node_plan, changes(self.plan, node.id))
+            step["partitions"] = partition_counts(summary)
+        add_why(step, node_plan, summary, changes(self.plan, node.id))
         if node_plan.grouping is not None:
             step["batch"] = batch_counts(node_plan)
         return step

@@ -9,6 +9,7 @@ import polars as pl
 
 from barca.errors import BarcaError, StepFailed
 from barca.graph import short_name
+from barca.lookup import same_keys
 from barca.partitions import display_keys, display_text, step_text
 from barca.plan.explain import LISTED_KEYS, call_count, changes, summarise, whys
 from barca.plan.sizing import next_size
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from barca._typing import NodeId
     from barca.exec.report import NodeReport, RunReport
+    from barca.plan.explain import Summary
     from barca.plan.inputs import NodePlan, Plan
 
 SHOWN_WHYS: Final = 20
@@ -206,7 +208,9 @@ class Result:
         if total <= LISTED_KEYS or self._is_selected(node_id):
             return displayed(self._shown(node_id, self.held(node_id), output))
         computed = node_report.plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
-        fresh = node_report.fragments.join(computed.select(KEY), on=KEY, how="semi", maintain_order="left")
+        fresh = node_report.fragments
+        if not same_keys(fresh, computed):
+            fresh = fresh.join(computed.select(KEY), on=KEY, how="semi", maintain_order="left")
         shown = _held(node_report.plan.decision, fresh.bottom_k(LISTED_KEYS, by=KEY))
         return {
             "_barca_partitions": {
@@ -255,18 +259,19 @@ def _steps(report: NodeReport, run: RunReport) -> list[dict[str, Any]]:
         return [{**step, "status": "skipped", "reason": reason, "detail": detail}]
     if plan.state != "decided":
         return [{**step, "status": "skipped", "reason": plan.reason, "detail": plan.detail}]
-    step |= {"status": _status(report), "reason": summarise(plan).reason}
+    summary = summarise(plan)
+    step |= {"status": _status(report), "reason": summary.reason}
     if report.elapsed_seconds:
         step["elapsed_seconds"] = round(report.elapsed_seconds, 3)
     if node.partitioned:
-        step["partitions"] = partition_counts(plan)
+        step["partitions"] = partition_counts(summary)
         if report.failed.height:
             step["partitions"]["failed"] = report.failed.height
             step["partitions"]["failed_keys"] = display_keys(report.failed.get_column(KEY).sort()[:20])
         if plan.grouping is not None:
             step["batch"] = {**batch_counts(plan), "calls": report.calls}
     if report.ran or report.failed.height:
-        add_why(step, plan, changes(run.plan, node.id, rows=run.stored.get(node.id)))
+        add_why(step, plan, summary, changes(run.plan, node.id, rows=run.stored.get(node.id)))
     return [step, *_blocked(report, run.nodes)]
 
 
@@ -301,9 +306,8 @@ def _blocked(report: NodeReport, others: Mapping[NodeId, NodeReport]) -> list[di
     ]
 
 
-def partition_counts(plan: NodePlan) -> dict[str, Any]:
+def partition_counts(summary: Summary) -> dict[str, Any]:
     """The `partitions` object of a step: counts and a preview of the keys that run."""
-    summary = summarise(plan)
     return {
         "total": summary.total,
         "cached": summary.cached,
@@ -325,28 +329,30 @@ def batch_counts(plan: NodePlan) -> dict[str, Any]:
     return counts
 
 
-def add_why(step: dict[str, Any], plan: NodePlan, changed: pl.DataFrame) -> None:
+def add_why(step: dict[str, Any], plan: NodePlan, summary: Summary, changed: pl.DataFrame) -> None:
     """Put into a step why its keys run: what changed, and for a partitioned node every key by reason.
 
     Args:
         step: Receives `changed`; of a partitioned node, its `partitions` does.
         plan: The node's plan.
+        summary: Of that plan.
         changed: Frame of `schemas.CHANGES` of its keys that run.
     """
     if plan.node.partitioned:
-        step["partitions"] |= why_counts(plan, changed)
+        step["partitions"] |= why_counts(plan, summary, changed)
     elif changed.height:
         step["changed"] = changed.item(0, CHANGED).to_list()
 
 
-def why_counts(node_plan: NodePlan, changed: pl.DataFrame) -> dict[str, Any]:
+def why_counts(node_plan: NodePlan, summary: Summary, changed: pl.DataFrame) -> dict[str, Any]:
     """What of a `partitions` object says why: what changed for previewed keys, and every key by reason.
 
     Args:
         node_plan: A node of a plan.
+        summary: Of that plan.
         changed: Frame of `schemas.CHANGES` of its keys that run.
     """
-    preview = pl.Series(KEY, summarise(node_plan).preview, dtype=pl.String)
+    preview = pl.Series(KEY, summary.preview, dtype=pl.String)
     shown = changed.join(preview.to_frame(), on=KEY, how="semi", maintain_order="left").sort(KEY)
     return {
         "changed": {display_text(key): list(names) for key, names in shown.iter_rows()},

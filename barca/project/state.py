@@ -175,7 +175,7 @@ class Status:
             "cached": summary.cached,
             "missing": missing,
             "missing_keys": shown,
-            **why_counts(node_plan, changed),
+            **why_counts(node_plan, summary, changed),
         }
 
 
