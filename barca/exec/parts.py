@@ -31,7 +31,7 @@ class PartWriter:
     def __call__(self, fragments: pl.DataFrame, elapsed_seconds: float, /, *, commit: bool = False) -> None:  # noqa: ARG002
         """Tell it; when it is committed is the coordinator's affair."""
         staged = self._progress.with_suffix(".part")
-        staged.write_bytes(pickle.dumps(to_parts((fragments, elapsed_seconds))))
+        staged.write_bytes(pickle.dumps([bytes(part) for part in to_parts((fragments, elapsed_seconds))]))
         staged.rename(_part(self._progress, self._count))
         self._count += 1
 

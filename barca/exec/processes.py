@@ -248,7 +248,7 @@ class ProcessExecutor:
         error, parts = answer
         if error:  # our own code failed in the worker
             return pending.death or failed_result(pending.work, Failure(*error))
-        result: WorkResult = from_parts(parts)
+        result: WorkResult = from_parts(parts, pending.work.keys)
         return result
 
 

@@ -125,18 +125,19 @@ def _told(error: BaseException) -> Answer:
     return type(error).__name__, str(error), "".join(traceback.format_exception(error))
 
 
-def _run(order: Order, work: Sequence[Buffer], tools: Tools) -> list[Buffer]:
+def _run(order: Order, parts: Sequence[Buffer], tools: Tools) -> list[Buffer]:
     from barca.exec.call import execute
     from barca.exec.parts import PartWriter
     from barca.exec.progress import Progress
     from barca.exec.spill import Spill
     from barca.exec.wire import from_parts, to_parts
 
+    work = from_parts(parts)
     progress = Progress(Path(order.progress))
     try:
         with Spill(Path(order.spill)) as spill:
             result = execute(
-                from_parts(work),
+                work,
                 tools.store,
                 tools.load,
                 tools.log_dir,
@@ -145,15 +146,16 @@ def _run(order: Order, work: Sequence[Buffer], tools: Tools) -> list[Buffer]:
                 spill=spill,
                 keep=PartWriter(Path(order.progress)),
             )
-        return to_parts(result)
+        return to_parts(result, work.keys)
     finally:
         progress.close()
 
 
-def _recover(order: Order, finished: int, work: Sequence[Buffer], tools: Tools) -> list[Buffer]:
+def _recover(order: Order, finished: int, parts: Sequence[Buffer], tools: Tools) -> list[Buffer]:
     from barca.exec.call import recover
     from barca.exec.spill import read_spill
     from barca.exec.wire import from_parts, to_parts
 
     came = itertools.islice(read_spill(Path(order.spill)), finished)
-    return to_parts(recover(from_parts(work), tools.store, tools.load, came))
+    work = from_parts(parts)
+    return to_parts(recover(work, tools.store, tools.load, came), work.keys)

@@ -135,7 +135,11 @@ class Desk:
 
     def take(self) -> Any:
         answer = partial(self._answer, len(self.orders))
-        return SimpleNamespace(equipped=True, order=self.orders.append, answer=answer, kill=lambda: None)
+        return SimpleNamespace(equipped=True, order=self._order, answer=answer, kill=lambda: None)
+
+    def _order(self, order: Order, work: list[bytes]) -> None:
+        assert work
+        self.orders.append(order)
 
     def _answer(self, place: int) -> Any:
         return self.answers(self.orders[place])
