@@ -15,6 +15,7 @@ import pytest
 
 from barca.exec import journal, runner, sizes
 from barca.io import appending
+from barca.io.ledger import commits as commits_of
 from barca.project import running
 
 pytestmark = pytest.mark.slow
@@ -62,6 +63,7 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (journal, appending):
         monkeypatch.setattr(module, "GROUP_SECONDS", 1e9)
     monkeypatch.setattr(running, "MAINTENANCE_SECONDS", 1e9)
+    monkeypatch.setattr(commits_of, "_known", {})  # else other tests' tables may push out this one's
 
 
 _watched: list[tuple[str, set[str]]] = []
