@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import polars as pl
 import pytest
 
 from barca import Project
 from barca.__main__ import main
-from barca.errors import BarcaError
+from barca.errors import BarcaError, LedgerError
 from barca.io.runs import read_markers, write_marker
+from barca.io.storage import FilePackStore
+from barca.project import tidying
 
 PIPELINE = """
 import json
@@ -78,6 +84,40 @@ def test_few_packs_are_not_even_looked_at(ticks: Ticks, monkeypatch: pytest.Monk
     monkeypatch.setattr("barca.io.garbage.collect.collect", lambda *_, **__: pytest.fail("not asked for"))
     for number in range(3):
         ticks.tick(number)
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_the_end_of_a_run_neither_waits_nor_deletes_what_somebody_may_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keyed: bool
+):
+    """Packs of a keyed source are not merged, so that there is nothing to do before they are old."""
+    packs = [tmp_path / f"flow.py@node/{number:03}.parquet" for number in range(tidying.MANY_NEW + 1)]
+    packs[0].parent.mkdir()
+    for pack in packs:
+        pack.touch()
+    asked: list[dict[str, object]] = []
+
+    def claimed(*_: object, **options: Any) -> None:
+        asked.append({**options, "before": options["before"]()})
+        raise LedgerError("another process does the same", code="claimed" if len(asked) == 1 else "damaged")
+
+    monkeypatch.setattr("barca.io.garbage.collect.collect", claimed)
+    nodes: Any = [SimpleNamespace(id="flow.py:node", keyed=keyed)]
+    ends = partial(
+        tidying.tidy, None, FilePackStore(tmp_path), tmp_path / "runs", "r1", nodes, budget_seconds=3
+    )  # type: ignore[arg-type]
+    ends()
+    now = dt.datetime.now(dt.UTC)
+    if keyed:
+        assert not asked
+        for pack in packs:
+            os.utime(pack, (0, 0))
+        ends()
+    [options] = asked
+    assert (options["nodes"], options["budget_seconds"], options["wait_seconds"]) == (["flow.py:node"], 3, 0)
+    assert options["before"] <= now - dt.timedelta(minutes=9)
+    with pytest.raises(LedgerError):
+        ends()
 
 
 def test_gc_makes_results_fit_into_a_size_and_those_that_went_are_computed_again(ticks: Ticks):
