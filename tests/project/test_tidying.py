@@ -103,9 +103,8 @@ def test_the_end_of_a_run_neither_waits_nor_deletes_what_somebody_may_hold(
 
     monkeypatch.setattr("barca.io.garbage.collect.collect", claimed)
     nodes: Any = [SimpleNamespace(id="flow.py:node", keyed=keyed)]
-    ends = partial(
-        tidying.tidy, None, FilePackStore(tmp_path), tmp_path / "runs", "r1", nodes, budget_seconds=3
-    )  # type: ignore[arg-type]
+    ledger: Any = None
+    ends = partial(tidying.tidy, ledger, FilePackStore(tmp_path), tmp_path, "r1", nodes, budget_seconds=3)
     ends()
     now = dt.datetime.now(dt.UTC)
     if keyed:
