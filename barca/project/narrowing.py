@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import polars as pl
 
@@ -43,6 +43,10 @@ class NodeNotes(Protocol):
 
     def read(self, node: NodeId) -> dict[str, Any] | None:
         """The note on a node, or `None`."""
+        ...
+
+    def pinned(self) -> Self:
+        """The same, of this moment."""
         ...
 
     def write(self, node: NodeId, note: Mapping[str, Any] | None) -> None:
@@ -215,7 +219,10 @@ class Narrowing:
     # --- what a run leaves ----------------------------------------------------------------------------
 
     def note(self, report: RunReport) -> None:
-        """Leave baselines of the nodes that a run planned whole or by their baselines."""
+        """Leave baselines of the nodes that a run planned whole or by their baselines.
+
+        A run of some keys leaves none; where these hold something else now than the baselines say, they go.
+        """
         plan = report.plan
         for source, nodes in keyed_groups(plan.inputs.graph, list(plan.nodes)).items():
             row = report.nodes[source].fragments
@@ -227,9 +234,18 @@ class Narrowing:
                 continue
             observation = row.select(list(FRAGMENTS)).row(0, named=True)
             for node in nodes:
+                if plan.inputs.selection:
+                    self._forget(node.id, now[node.id], row.item(0, DIGEST))
+                    continue
                 baseline = self._new(node, report, now[node.id], observation)
                 if baseline != self.baselines.get(node.id):
                     self.notes.write(node.id, None if baseline is None else fields_of(baseline))
+
+    def _forget(self, node_id: NodeId, signature: str, observed: str) -> None:
+        """Remove a baseline under another signature, or with other values of the source."""
+        before = self._baseline(node_id)
+        if before is not None and (before.signature, before.observation[DIGEST]) != (signature, observed):
+            self.notes.write(node_id, None)
 
     def _new(
         self, node: Node, report: RunReport, signature: str, observation: Mapping[str, str | int]

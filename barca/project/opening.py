@@ -75,6 +75,7 @@ class Opening:
         if broken := [*without_keys, *without_groups]:
             graph = graph.without(broken)
             request = make_request(graph, ids_of(graph), targets, options, tasks=tasks)
+        notes = self.notes.pinned()
         reader = pin(request)
         world = World(
             graph=graph,
@@ -86,7 +87,7 @@ class Opening:
             variables=self.variables,
             memory_limit=self.memory_limit,
             read_keyed=read_keyed,
-            narrowing=Narrowing(self.notes, self.store, reader, read_keyed),
+            narrowing=Narrowing(notes, self.store, reader, read_keyed),
         )
         return world, request
 

@@ -154,7 +154,7 @@ def _record(running: Running, world: World, plan: Plan, executor: Executor, cloc
             writer.append("holdings", moves)
         writer.append("runs", row)
         writer.flush()
-        if report is not None and world.narrowing is not None and not report.plan.inputs.selection:
+        if report is not None and world.narrowing is not None:
             world.narrowing.note(report)
         run.withdraw()
         running.tell(events.RunFinished(run_id, row.item(0, STATUS), elapsed, ended.counts_of(report)))

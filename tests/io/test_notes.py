@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from barca.io.ledger import DeltaLedger
-from barca.io.notes import DIRECTORY, Notes
+from barca.io.notes import DIRECTORY, Notes, outdate
 from tests.io.test_ledger import rows, write
 
 
@@ -43,3 +45,31 @@ def test_notes_are_no_rows_and_outlive_a_vacuum(tmp_path):
     ledger.maintain(60.0)
     assert Notes(tmp_path).read("n") == {"keys": 3}
     assert ledger.reader().materialized("n").height == 70
+
+
+@pytest.mark.parametrize("given_up", ["n", None])
+def test_a_note_of_before_results_were_given_up_is_none_whenever_it_is_written(tmp_path, given_up):
+    (tmp_path / "materializations").mkdir()
+    runs = Notes(tmp_path).pinned()
+    runs.write("n", {"keys": 3})
+    runs.write("m", {"keys": 4})
+    outdate(tmp_path, given_up)
+    assert Notes(tmp_path).read("n") is None
+    assert Notes(tmp_path).read("m") == (None if given_up is None else {"keys": 4})
+    runs.write("n", {"keys": 5})
+    assert Notes(tmp_path).read("n") is None
+    runs.pinned().write("n", {"keys": 6})
+    assert Notes(tmp_path).read("n") == {"keys": 6}
+
+
+def test_a_note_goes_with_the_commit_that_it_followed(tmp_path):
+    ledger = DeltaLedger(tmp_path)
+    write(ledger, rows("n", ["k1"]), rows("n", ["k2"]))
+    Notes(tmp_path).write("n", {"keys": 2})
+    last = max((tmp_path / "materializations/_delta_log").iterdir())
+    write(ledger, rows("n", ["k3"]))
+    assert Notes(tmp_path).read("n") == {"keys": 2}
+    last.rename(last.with_suffix(".damaged"))
+    assert Notes(tmp_path).read("n") is None
+    last.write_text("another's")
+    assert Notes(tmp_path).read("n") is None

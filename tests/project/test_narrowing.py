@@ -7,11 +7,14 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from barca.io.ledger import DeltaLedger
 from barca.project import narrowing
+from barca.schemas import MOVED, empty
 
 PIPELINE = """
 import json, pathlib
@@ -58,6 +61,7 @@ steps = st.one_of(
     st.tuples(st.just("fail"), st.sampled_from(KEYS)),
     st.tuples(st.just("mend")),
     st.tuples(st.just("lose"), st.integers(0, 50)),
+    st.tuples(st.just("give up"), st.sampled_from(["cleaned", "scored"]), st.integers(0, 50)),
     st.tuples(st.just("select"), st.sampled_from(KEYS)),
     st.tuples(st.just("refresh"), st.sampled_from(["cleaned", "scored"])),
     st.tuples(st.just("target"), st.sampled_from(["cleaned", "scored", "total"])),
@@ -123,6 +127,11 @@ class Scene:
             packs = [pack for pack in packs if "@versions" not in str(pack)]
             if packs:
                 packs[arguments[0] % len(packs)].unlink()
+        elif name == "give up":
+            node, ledger = f"pipeline.py:{arguments[0]}", DeltaLedger(self.root / ".barca/ledger")
+            rows = ledger.reader().materialized(node).select("key", "run_hash", "run_id")
+            if rows.height:
+                ledger.revise(node, empty(MOVED), rows.slice(arguments[1] % rows.height, 1))
         elif name == "target":
             self.target = arguments[0]
         self.write()
@@ -245,3 +254,47 @@ def test_few_keys_or_many_changes_are_planned_whole(project):
     }
     project.write("versions.json", json.dumps(changed))
     assert looked_at(project.get("scored")) == {"cleaned": 1_000, "scored": 1_000}
+
+
+def four(project) -> dict[str, str]:
+    """A project of four keys, whose last run had one of them changed."""
+    values = many(project, 4)
+    project.get("scored")
+    values["s000000"] = "other"
+    project.write("versions.json", json.dumps(values))
+    project.get("scored")
+    return values
+
+
+def lengths(values: dict[str, str]) -> dict[str, int]:
+    return {f"shop={key}": len(value) for key, value in values.items()}
+
+
+def test_what_was_given_up_is_computed_again(every_node_is_large, project):
+    values = four(project)
+    node, ledger = "pipeline.py:cleaned", project.open()._ledger
+    gone = ledger.reader().materialized(node).filter(pl.col("key") == "shop=s000001")
+    assert ledger.revise(node, empty(MOVED), gone.select("key", "run_hash", "run_id"))
+    assert project.get("cleaned").value == lengths(values)
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_what_a_damaged_commit_recorded_is_computed_again(every_node_is_large, project, by_hand):
+    values = four(project)
+    last = max((project.root / ".barca/ledger/materializations/_delta_log").glob("*.json"))
+    last.write_bytes(last.read_bytes()[:40])
+    if by_hand:
+        last.rename(last.with_suffix(".damaged"))
+    else:
+        project.open().repair()
+    assert project.get("cleaned").value == lengths(values)
+
+
+def test_keys_that_were_selected_meanwhile_hold_what_the_next_run_serves(every_node_is_large, project):
+    values = four(project)
+    project.write("versions.json", json.dumps(values | {"s000001": "longer"}))
+    selected = project.get("cleaned", partition={"shop": "s000001"})
+    assert selected.value == {"shop=s000001": len("longer")}
+    project.write("versions.json", json.dumps(values))
+    run_id = project.get("cleaned").run_id
+    assert project.open().get("cleaned", as_of=run_id).value == lengths(values)

@@ -20,6 +20,7 @@ from barca.io.ledger.replacing import revise
 from barca.io.ledger.upkeep import maintain, vacuum
 from barca.io.ledger.writer import DeltaWriter
 from barca.io.locks import claim
+from barca.io.notes import outdate
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -98,4 +99,9 @@ class DeltaLedger:
         Raises:
             LedgerError: The table is damaged or cannot be written to.
         """
-        return revise(self.root, node, moved, dropped)
+        if dropped.is_empty():
+            return revise(self.root, node, moved, dropped)
+        outdate(self.root, node)
+        done = revise(self.root, node, moved, dropped)
+        outdate(self.root, node)  # also for a run that has begun meanwhile
+        return done

@@ -9,6 +9,7 @@ from barca.errors import LedgerError
 from barca.io.ledger.commits import commit, snapshot
 from barca.io.ledger.log import flush_commits, last_version, repair_log
 from barca.io.ledger.tables import delta_errors
+from barca.io.notes import outdate
 from barca.io.packs import is_parquet
 from barca.schemas import LEDGER_TABLES
 
@@ -35,6 +36,8 @@ def repair(root: Path) -> list[str]:
             done += [*repair_log(root / table), *_leave_out(root / table)]
         except LedgerError as error:
             worst = worst or error
+    if done:
+        outdate(root)
     if worst is not None:
         raise worst
     return done
