@@ -27,6 +27,11 @@ WIDTH = {"COLUMNS": "100"}
 """How wide tables are, whatever terminal the tests are started in."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes seconds comes first: at the end no worker waits long for another."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 class TemporaryProject:
     """A project directory of its own, with an empty `barca.toml`, and ways to run it."""
 

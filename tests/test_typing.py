@@ -53,7 +53,11 @@ Project().get(plain, refres="x")  # refused
 """
 
 CHECKERS = {
-    "mypy": ["mypy", "--strict", "--config-file=", "--cache-dir", str(ROOT / ".mypy_cache")],
+    "mypy": [
+        *("mypy", "--strict", "--config-file="),
+        # with what the project's own check says, the two share what they found out of other packages
+        *("--warn-unreachable", "--cache-dir", str(ROOT / ".mypy_cache")),
+    ],
     "pyrefly": [
         *("pyrefly", "check", "--preset", "strict", "--output-format", "min-text"),
         *("--python-interpreter-path", sys.executable),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from barca.io.ledger import DeltaLedger
@@ -171,9 +171,43 @@ class Scene:
             return (ran, document["status"], document["steps_executed"], document["steps_cached"])
 
 
+KEYS_CHANGE = [
+    ("nothing",),
+    ("value", "a", "yy"),  # of other rows
+    ("value", "d/é", "x"),
+    ("target", "total"),
+    ("value", "b", "zzz"),
+    ("remove", "b"),
+    ("value", "a", "x"),  # as it was
+    ("target", "scored"),
+    ("nothing",),
+]
+RESULTS_ARE_LACKING = [
+    ("fail", "b"),
+    ("value", "b", "x"),
+    ("nothing",),
+    ("mend",),
+    ("lose", 1),
+    ("value", "c=1", "zzz"),
+    ("select", "a"),
+    ("lose", 3),
+    ("refresh", "cleaned"),
+]
+WHAT_MADE_THEM_CHANGES = [
+    ("code", "2"),
+    ("rate", "8"),
+    ("value", "a", "zzz"),
+    ("code", "1"),
+    ("refresh", "scored"),
+]
+
+
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(steps, min_size=1, max_size=8))
+@example(KEYS_CHANGE)
+@example(RESULTS_ARE_LACKING)
+@example(WHAT_MADE_THEM_CHANGES)
 def test_a_narrowed_run_is_a_whole_run(every_node_is_large, happened):
     with tempfile.TemporaryDirectory() as directory:
         scene = Scene(Path(directory))
