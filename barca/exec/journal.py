@@ -39,8 +39,14 @@ if TYPE_CHECKING:
 GROUP_SECONDS: Final = 0.5
 """What ended is committed this long after the oldest of it, or later where the disk is slow."""
 
-GROUP_ROWS: Final = 50_000
+LONGEST_SECONDS: Final = 5.0
+"""What ended waits no longer than this in a run that has been going on for long, where the disk is quick."""
+
+GROUP_ROWS: Final = 150_000
 """What ended is committed once it is so many rows."""
+
+_PARTS: Final = 3
+"""A run that is killed has lost about one part in so many of its time, at most."""
 
 _COSTS: Final = 8
 """Committing takes about one part in so many of the time, at most."""
@@ -73,6 +79,7 @@ class Journal:
         self._waiting = 0
         self._since: float | None = None
         self._patience = GROUP_SECONDS
+        self._begun = clock.monotonic()
         self._rows: dict[NodeId, list[pl.DataFrame]] = {}
         self._shown: dict[NodeId, int] = {}
         self._defined: set[NodeId] = set()
@@ -137,7 +144,9 @@ class Journal:
         began = self._clock.monotonic()
         self._hand_over()
         self._writer.flush()
-        self._patience = max(GROUP_SECONDS, _COSTS * (self._clock.monotonic() - began))
+        now = self._clock.monotonic()
+        calm = min((now - self._begun) / _PARTS, LONGEST_SECONDS)
+        self._patience = max(GROUP_SECONDS, calm, _COSTS * (now - began))
 
     def report(
         self, run_id: str, plan: Plan, nodes: Mapping[NodeId, NodeReport], elapsed_seconds: float

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _WAITS: Final = "waits"
 
-CHUNK_KEYS: Final = 20_000
+CHUNK_KEYS: Final = 25_000
 """Of so many keys at most calls travel together."""
 
 _STEPS: Final = 32

@@ -187,7 +187,7 @@ class Runner:
         for queue in reversed(list(self._queues.values())):
             weight = queue.plan.node.definition.weight
             while queue.ready and self._free(weight):
-                self._submit(queue, take_next(queue, self._ports.executor.workers), weight)
+                self._submit(queue, take_next(queue, self._ports.executor.workers - self._running()), weight)
 
     def _running(self) -> int:
         return sum(queue.in_flight for queue in self._queues.values())

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 GROUP_SECONDS: Final = 0.5
 """Rows are committed at the first append, even of no rows, this long after the oldest of them was queued."""
 
-GROUP_ROWS: Final = 50_000
+GROUP_ROWS: Final = 150_000
 """Rows are committed once so many wait."""
 
 

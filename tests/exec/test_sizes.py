@@ -28,7 +28,7 @@ def queue(waiting: int, seconds_per_key: float | None):
         (10, 0.001, 10),  # quick ones are not worth a second worker
         (10, 0.2, 2),
         (10, 60.0, 1),
-        (1_000_000, 0.00001, 20_000),
+        (1_000_000, 0.00001, 25_000),
         (1_000, 0.0, 1_000),
     ],
 )
@@ -89,16 +89,16 @@ def test_planned_calls_travel_together_once_they_turned_out_quick(waiting, secon
 
 
 def test_calls_that_travel_together_have_so_many_keys_at_most():
-    keys = pl.DataFrame({"key": [f"k{number:05d}" for number in range(45_000)]})
-    ready = Ready(keys, sizes=(15_000, 4_000, 1_001, 24_999))
+    keys = pl.DataFrame({"key": [f"k{number:05d}" for number in range(50_000)]})
+    ready = Ready(keys, sizes=(15_000, 9_000, 1_001, 24_999))
     taken = []
     while ready is not None:
         first, ready = ready.split(9)
         taken.append((first.sizes, first.keys.height, first.keys.item(0, "key")))
     assert taken == [
-        ((15_000, 4_000), 19_000, "k00000"),
-        ((1_001,), 1_001, "k19000"),
-        ((24_999,), 24_999, "k20001"),
+        ((15_000, 9_000), 24_000, "k00000"),
+        ((1_001,), 1_001, "k24000"),
+        ((24_999,), 24_999, "k25001"),
     ]
 
 
