@@ -45,6 +45,14 @@ def test_lines_of_a_batched_call_have_no_key(tmp_path: Path) -> None:
     assert recorded(tmp_path, lambda r: print("all"), work) == [(None, "stdout", "all")]
 
 
+def test_a_progress_bar_is_the_line_that_it_shows_last(tmp_path: Path) -> None:
+    def step(r: str) -> None:
+        for number in range(1_000):
+            print(f"\r{number:<200}", end="")
+
+    assert recorded(tmp_path, step) == [("r=a", "stdout", f"{999:<200}")]
+
+
 def test_f15_a_hundred_thousand_lines(tmp_path: Path) -> None:
     def step(r: str) -> None:
         for number in range(100_000):

@@ -12,6 +12,7 @@ import pytest
 from barca import asset, batches, collect, partitions, partitions_from, sensor
 from barca import schemas as s
 from barca.errors import Cancelled, StoreError
+from barca.exec.attempts import died_on
 from barca.exec.queues import NodeQueue
 from barca.exec.run_ports import NoSinks, RunPorts
 from barca.exec.runner import Runner
@@ -534,6 +535,12 @@ def test_interrupted_run_keeps_what_ended(workers):
     assert run.executor.shut
     assert run.writer.flushed
     assert run.writer.rows("materializations").height == 5 * (1 + workers)
+
+
+@pytest.mark.parametrize(("begun", "key"), [(0, "k=c00"), (1, "k=c00"), (2, "k=c01"), (3, "k=c02")])
+def test_the_key_that_a_worker_was_on_when_it_died(begun, key):
+    keys = build_plan(single(3).inputs("a")).nodes["a"].decision
+    assert died_on(keys, begun)["key"].to_list() == [key]
 
 
 def test_definitions_and_calls_are_recorded_once_each():

@@ -39,6 +39,7 @@ BODIES = {
     "package_as": ("import pkg.util as u", "u.clean(1)"),
     "reexport": ("from pkg import clean", "clean(1)"),
     "reexported_module": ("import pkg", "pkg.util.clean(1)"),
+    "starred": ("from starred import clean", "clean(1)"),
     "import_module": ("import importlib\n    util = importlib.import_module('util')", "util.clean(1)"),
     "import_module_call": ("from importlib import import_module", "import_module('pkg.util').clean(1)"),
     "dunder_import": ("pass", "__import__('util').clean(1)"),
@@ -50,6 +51,7 @@ def write_helpers(code):
     code.write("deep.py", "def strip(value):\n    return value\n\ndef unused():\n    return 0\n")
     code.write("pkg/__init__.py", "from . import util\nfrom .util import clean\n")
     code.write("pkg/util.py", UTIL)
+    code.write("starred.py", "from util import *\n")
 
 
 def check_edits(code, file):
@@ -184,6 +186,7 @@ CONSTANTS = {
     "computed": ("sum(range(10))", "sum(range(11))"),
     "type": ("list[int] | None", "list[str] | None"),
     "partial": ("functools.partial(int, base=2)", "functools.partial(int, base=3)"),
+    "defaultdict": ("collections.defaultdict(int)", "collections.defaultdict(str)"),
 }
 
 
@@ -439,6 +442,20 @@ def test_f4_what_cannot_be_followed_is_a_warning_that_names_it(code, setup, expr
         assert warnings == ()
     else:
         assert any(words in warning and "`pipeline.py:node`" in warning for warning in warnings), warnings
+
+
+def test_f4_what_a_module_makes_on_demand_counts_by_what_makes_it(code):
+    making = (
+        "def __getattr__(name):\n    if name[0] == '_':\n        raise AttributeError(name)\n    return 1\n"
+    )
+    code.write("lazy.py", making)
+    code.write(
+        "pipeline.py",
+        "from barca import asset\nimport lazy\n\n@asset\ndef node():\n    return lazy.anything\n",
+    )
+    before = code.one()
+    code.edit("lazy.py", "return 1", "return 2")
+    assert (code.hash() != before.hash, before.warnings) == (True, ())
 
 
 def test_globals_that_functions_write_count_by_their_definition(code):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import linecache
+import os
 import subprocess
 import sys
 import textwrap
 
 import pytest
 
-from barca.fingerprint import fingerprint, normalise
+from barca.fingerprint import fingerprint, normalise, sources
 
 PIPELINE = '''
     import enum, functools, logging, os
@@ -273,3 +274,19 @@ def test_hashes_are_pinned(code):
         "keyed": "91f6d8cd337fefc432d1f1a18f5af3a9",
         "closed": "a0ec971b6309a0a308dc9a5b4ce42560",
     }
+
+
+def test_two_edits_within_the_same_tick_of_the_clock_are_two(tmp_path):
+    path = tmp_path / "module.py"
+    for value in "12":
+        path.write_text(f"x = {value}\n")
+        os.utime(path)
+        stamp = path.stat()
+        source = sources.parse_file(str(path))
+        assert source is not None
+        assert ast.unparse(source.tree) == f"x = {value}"
+        path.write_text(f"x = {int(value) + 2}\n")
+        os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+        again = sources.parse_file(str(path))
+        assert again is not None
+        assert ast.unparse(again.tree) == f"x = {int(value) + 2}"

@@ -591,3 +591,23 @@ def test_a_damaged_data_file_of_an_older_commit_is_named(
     with pytest.raises(LedgerError, match="data file") as caught:
         ledger.reader().materialized("n")
     assert (caught.value.code, caught.value.file) == ("ledger_damaged", str(path))
+
+
+def test_a_ledger_that_took_the_place_of_another_is_read_anew(tmp_path: Path):
+    """Restored from a backup, say, and of as many commits."""
+    for name in "ab":
+        ledger = DeltaLedger(tmp_path / name)
+        commit(ledger, rows(name, ["k1"]), rows(name, ["k2"]))
+        assert everything(ledger).height == 2
+    (tmp_path / "a").rename(tmp_path / "aside")
+    (tmp_path / "b").rename(tmp_path / "a")
+    assert everything(DeltaLedger(tmp_path / "a"))["node"].to_list() == ["b", "b"]
+
+
+def test_a_clock_that_was_set_back_does_not_change_the_order_of_commits(
+    ledger: DeltaLedger, monkeypatch: pytest.MonkeyPatch
+):
+    for number, time_ns in enumerate((3_000_000, 2_000_000, 2_000_000)):
+        monkeypatch.setattr(tables.time, "time_ns", lambda now=time_ns: now)
+        commit(ledger, rows("n", [f"k{number}"]))
+    assert everything(ledger)["key"].to_list() == ["k0", "k1", "k2"]

@@ -205,6 +205,15 @@ def test_a_parquet_file_of_someone_else(store: PackStore):
         read(store, "n/1.parquet")
 
 
+def test_a_pack_of_a_newer_layout_is_refused(store: PackStore, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("barca.io.footer.PACK_VERSION", 2)
+    put(store, "n/1.parquet")
+    monkeypatch.undo()
+    with pytest.raises(FragmentError, match="newer barca") as caught:
+        read(store, "n/1.parquet")
+    assert (caught.value.code, caught.value.remediation) == ("fragment_newer", "upgrade barca")
+
+
 BAD_PATHS = [
     "/etc/x.parquet",
     "../x.parquet",

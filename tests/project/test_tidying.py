@@ -17,7 +17,8 @@ from barca import Project
 from barca.__main__ import main
 from barca.errors import BarcaError, LedgerError
 from barca.io.runs import read_markers, write_marker
-from barca.io.storage import FilePackStore
+from barca.io.ledger import DeltaLedger
+from barca.io.storage import STAGING_PREFIX, FilePackStore
 from barca.project import tidying
 
 PIPELINE = """
@@ -131,6 +132,26 @@ def test_gc_makes_results_fit_into_a_size_and_those_that_went_are_computed_again
     assert len(ticks.packs()) == told["kept"] < 15
     assert Project(ticks.root, executor="inline").get("scored").status == "success"
     ticks.check(Project(ticks.root, executor="inline"))
+
+
+def test_gc_removes_leftovers_and_tidies_the_ledger(ticks: Ticks, monkeypatch: pytest.MonkeyPatch):
+    project, budgets = ticks.tick(1), list[float]()
+    left = ticks.root / f".barca/artifacts/{STAGING_PREFIX}999999999-x"
+    left.touch()
+    os.utime(left, (0, 0))
+    vacuumed: list[dt.datetime] = []
+    monkeypatch.setattr(DeltaLedger, "maintain", lambda _, seconds: budgets.append(seconds))
+    monkeypatch.setattr(DeltaLedger, "vacuum", lambda _, before: vacuumed.append(before))
+    project.gc()
+    assert (budgets, left.exists()) == ([float("inf")], False)
+    assert vacuumed[0] < dt.datetime.now(dt.UTC) - dt.timedelta(seconds=59), "who only looks may still do so"
+
+
+def test_a_run_of_which_nobody_knows_whether_it_goes_on_counts_as_one_that_does(monkeypatch):
+    times = [dt.datetime(2026, 1, day, tzinfo=dt.UTC) for day in (1, 2, 3)]
+    markers = pl.DataFrame({"alive": [False, None, True], "started_at": times})
+    monkeypatch.setattr(tidying, "read_markers", lambda _: markers)
+    assert tidying._oldest_reader(Path()) == times[1]
 
 
 def test_gc_without_a_limit_keeps_what_a_return_to_earlier_values_asks_for(ticks: Ticks):
