@@ -23,7 +23,7 @@ from barca.errors import LedgerError, UsageError
 from barca.io.ledger import DeltaLedger, commits, log, repair, tables, replacing, upkeep, writer
 from barca.io.ledger.commits import Overtaken, Snapshot, snapshot
 from barca.io.ledger.log import last_checkpoint, last_version
-from barca.schemas import LEDGER_TABLES, MATERIALIZATIONS
+from barca.schemas import LEDGER_TABLES, MATERIALIZATIONS, MOVED, empty
 
 
 def rows(node: str, keys: list[str], run_hash: str = "h1") -> pl.DataFrame:
@@ -611,3 +611,14 @@ def test_a_clock_that_was_set_back_does_not_change_the_order_of_commits(
         monkeypatch.setattr(tables.time, "time_ns", lambda now=time_ns: now)
         commit(ledger, rows("n", [f"k{number}"]))
     assert everything(ledger)["key"].to_list() == ["k0", "k1", "k2"]
+
+
+def test_what_replaces_files_is_on_the_disk_before_they_may_go(
+    ledger: DeltaLedger, monkeypatch: pytest.MonkeyPatch
+):
+    commit(ledger, rows("n", ["k1"]), rows("n", ["k2"]))
+    flushed: list[list[int]] = []
+    monkeypatch.setattr(replacing, "flush_commits", lambda _, versions: flushed.append(list(versions)))
+    gone = pl.DataFrame({"key": ["k1"], "run_hash": ["h1"], "run_id": ["r1"]})
+    assert ledger.revise("n", empty(MOVED), gone)
+    assert flushed == [[last_version(ledger.root / "materializations")]]

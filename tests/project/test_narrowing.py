@@ -332,3 +332,103 @@ def test_keys_that_were_selected_meanwhile_hold_what_the_next_run_serves(every_n
     project.write("versions.json", json.dumps(values))
     run_id = project.get("cleaned").run_id
     assert project.open().get("cleaned", as_of=run_id).value == lengths(values)
+
+
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_keys_whose_pack_was_lost_are_computed_again(every_node_is_large, project, meanwhile):
+    """Also where a run meanwhile did not need it."""
+    values = four(project)
+    for pack in (project.root / ".barca/artifacts").glob("*cleaned*/*.parquet"):
+        pack.unlink()
+    if meanwhile:
+        assert project.get("scored").steps_executed == 1
+    assert project.get("cleaned").value == lengths(values)
+    assert looked_at(project.get("cleaned")) == {"cleaned": 0}
+
+
+def test_where_what_a_source_returned_before_is_lost_every_key_is_looked_at(every_node_is_large, project):
+    values = four(project) | {"s000002": "changed"}
+    for pack in (project.root / ".barca/artifacts").glob("*versions*/*.parquet"):
+        pack.unlink()
+    project.write("versions.json", json.dumps(values))
+    result = project.get("cleaned")
+    assert (result.value, result.steps_executed, looked_at(result)) == (lengths(values), 2, {"cleaned": 4})
+
+
+def test_another_environment_runs_every_key(every_node_is_large, project, monkeypatch):
+    values = four(project)
+    declared = MANY.replace('batch="all")\ndef cleaned', 'batch="all", env=["RATE"])\ndef cleaned')
+    project.write("pipeline.py", declared)
+    for rate, ran in (("1", 1 + 2 * 4), ("1", 1), ("2", 1 + 2 * 4)):
+        monkeypatch.setenv("RATE", rate)
+        assert project.get("scored").steps_executed == ran
+    assert project.get("cleaned").value == lengths(values)
+
+
+FAILING = """
+    import json, pathlib
+    from barca import asset, collect, partitions_from, sensor
+
+    @sensor
+    def versions() -> dict:
+        return json.loads(pathlib.Path(__file__).with_name("versions.json").read_text())
+
+    @asset(partitions={"shop": partitions_from(versions)})
+    def size(shop: str, versions: str) -> int:
+        return len(versions) if versions != "bad" else 1 / 0
+
+    @asset(inputs={"sizes": collect(size)})
+    def total(sizes: list) -> int:
+        return sum(sizes)
+"""
+
+
+def test_keys_that_failed_are_tried_again_and_what_is_read_whole_is_told_by_every_key(
+    every_node_is_large, project
+):
+    project.write("pipeline.py", FAILING)
+    for values, status, total, ran in (
+        ({"a": "x", "b": "bad"}, "failed", None, 3),
+        ({"a": "x", "b": "bad"}, "failed", None, 2),
+        ({"a": "x", "b": "yy"}, "success", 3, 3),
+        ({"a": "x", "b": "yy"}, "success", 3, 1),
+        ({"a": "xxx", "b": "yy"}, "success", 5, 3),
+        ({"a": "xxx"}, "success", 3, 2),
+        ({"a": "xxx"}, "success", 3, 1),
+        ({"a": "xxx", "b": "yy"}, "success", 5, 1),
+    ):
+        project.write("versions.json", json.dumps(values))
+        result = project.get("total")
+        assert (result.status, result.value, result.steps_executed) == (status, total, ran), values
+
+
+def test_keys_that_failed_are_tried_again_where_nothing_is_read_whole(every_node_is_large, project):
+    project.write("pipeline.py", FAILING[: FAILING.index("@asset(inputs")])
+    project.write("versions.json", json.dumps({"a": "x", "b": "bad"}))
+    ran = [project.get("size").steps_executed for _ in range(3)]
+    assert ran == [3, 2, 2]
+    assert looked_at(project.get("size")) == {"size": 1}
+
+
+def test_what_reads_every_key_of_its_own_group_is_planned_whole(every_node_is_large, project):
+    shares = (
+        FAILING[: FAILING.index("@asset(inputs")]
+        + """
+    @asset(partitions={"shop": partitions_from(size)}, inputs={"sizes": collect(size)})
+    def share(shop: str, size: int, sizes: list) -> float:
+        return size / sum(sizes)
+"""
+    )
+    project.write("pipeline.py", shares)
+    for values, expected in (({"a": "x", "b": "x"}, [0.5, 0.5]), ({"a": "xxx", "b": "x"}, [0.75, 0.25])):
+        project.write("versions.json", json.dumps(values))
+        assert list(project.get("share").value.values()) == expected
+
+
+def test_a_key_that_left_is_held_no_more(every_node_is_large, project):
+    values = four(project)
+    values.pop("s000003")
+    project.write("versions.json", json.dumps(values))
+    result = project.get("cleaned")
+    assert looked_at(result) == {"cleaned": 0}
+    assert project.open().get("cleaned", as_of=result.run_id).value == lengths(values)
