@@ -201,6 +201,17 @@ WHAT_MADE_THEM_CHANGES = [
     ("refresh", "scored"),
 ]
 
+NOTHING_READS_IT_WHOLE = [  # so that single keys of it are planned
+    ("target", "cleaned"),
+    ("value", "a", "yy"),
+    ("lose", 0),  # of the keys that did not run
+    ("value", "c=1", "zzz"),
+    ("remove", "b"),
+    ("fail", "a"),
+    ("value", "a", "x"),
+    ("nothing",),
+]
+
 
 @pytest.mark.slow
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
@@ -208,6 +219,7 @@ WHAT_MADE_THEM_CHANGES = [
 @example(KEYS_CHANGE)
 @example(RESULTS_ARE_LACKING)
 @example(WHAT_MADE_THEM_CHANGES)
+@example(NOTHING_READS_IT_WHOLE)
 def test_a_narrowed_run_is_a_whole_run(every_node_is_large, happened):
     with tempfile.TemporaryDirectory() as directory:
         scene = Scene(Path(directory))
