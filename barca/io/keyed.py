@@ -286,10 +286,27 @@ def _once(node: NodeId, pairs: pl.DataFrame) -> pl.DataFrame:
     return ordered
 
 
-def _keys(node: NodeId, names: Sequence[Any]) -> pl.Series:
-    keys = names if set(map(type, names)) <= {str} else [_key(node, name) for name in names]
+def _texts(name: str, values: Sequence[Any]) -> pl.Series | None:
+    """Values that are all texts as a column, else `None`.
+
+    Raises:
+        UnicodeEncodeError: One holds half a surrogate pair.
+    """
+    if len(values) and not isinstance(values[0], str):
+        return None
     try:
-        return pl.Series(KEY, keys, dtype=pl.String)
+        texts = pl.Series(name, values, dtype=pl.String)
+    except UnicodeEncodeError:
+        raise
+    except (TypeError, ValueError):
+        return None
+    return None if texts.null_count() else texts
+
+
+def _keys(node: NodeId, names: Sequence[Any]) -> pl.Series:
+    try:
+        texts = _texts(KEY, names)
+        return pl.Series(KEY, [_key(node, name) for name in names]) if texts is None else texts
     except UnicodeEncodeError as error:
         raise OutputError(
             f"`{node}` returned the key `{error.object!r}`, which holds half a surrogate pair",
@@ -317,13 +334,11 @@ def _quoted(values: Sequence[Any]) -> pl.Series | None:
 
     Versions are such values, and a hundred thousand are quoted at once.
     """
-    if set(map(type, values)) != {str}:
-        return None
     try:
-        texts = pl.Series(VALUE, values, dtype=pl.String)
+        texts = _texts(VALUE, values)
     except UnicodeEncodeError:
         return None
-    if texts.str.contains(r'["\\\x00-\x1f]').any():
+    if texts is None or texts.str.contains(r'["\\\x00-\x1f]').any():
         return None
     return texts.to_frame().select(pl.format('"{}"', VALUE).alias(VALUE)).to_series()
 
