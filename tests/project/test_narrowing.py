@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from barca.io.ledger import DeltaLedger
+from barca.errors import StoreError
+from barca.io.ledger import DeltaLedger, replacing
 from barca.project import narrowing
 from barca.schemas import MOVED, empty
 
@@ -444,3 +445,15 @@ def test_a_key_that_left_is_held_no_more(every_node_is_large, project):
     result = project.get("cleaned")
     assert looked_at(result) == {"cleaned": 0}
     assert project.open().get("cleaned", as_of=result.run_id).value == lengths(values)
+
+
+def test_a_result_that_lacks_keys_is_none(every_node_is_large, project):
+    """Whatever went wrong: rather an error than fewer keys."""
+    four(project)
+    node, ledger = "pipeline.py:cleaned", project.open()._ledger
+    gone = ledger.reader().materialized(node).filter(pl.col("key") == "shop=s000001")
+    assert replacing.revise(ledger.root, node, empty(MOVED), gone.select("key", "run_hash", "run_id"))
+    with pytest.raises(
+        StoreError, match="of 4 keys of `pipeline.py:cleaned` that need not be looked at, 3 have"
+    ):
+        project.get("cleaned").value
