@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import polars as pl
 
-from barca.errors import FragmentError
+from barca.errors import FragmentError, StoreError, plural
 from barca.plan.baseline import (
     FEW_KEYS,
     LARGE_SHARE,
@@ -277,6 +277,21 @@ class Narrowing:
             collected=_collected(ended, plan) if whole else None,
             table_keys=tables[0],
             table_rows=tables[1],
+        )
+
+
+def require_results(node_id: NodeId, unchanged: int, found: int) -> None:
+    """Refuse to go on with fewer results than the keys that were left out have by their baseline.
+
+    Raises:
+        StoreError: There are.
+    """
+    if found != unchanged:
+        raise StoreError(
+            f"of {plural(unchanged, 'key')} of `{node_id}` that need not be looked at, {found} have a result",
+            code="notes",
+            node=node_id,
+            remediation="delete `.barca/ledger/materializations/_notes`, and run again",
         )
 
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import polars as pl
 
-from barca.errors import BarcaError, StepFailed, StoreError, plural
+from barca.errors import BarcaError, StepFailed
 from barca.graph import short_name
 from barca.lookup import same_keys
 from barca.partitions import display_keys, display_text, step_text
 from barca.plan.explain import LISTED_KEYS, call_count, changes, summarise, whys
 from barca.plan.sizing import next_size
 from barca.project.listing import outline
+from barca.project.narrowing import require_results
 from barca.project.outputs import displayed, plain, pointers
 from barca.project.phases import phase_count, selection_report
 from barca.schemas import (
@@ -129,14 +130,7 @@ class Result:
         stored = decision.select(list(FRAGMENTS)).drop_nulls(PATH)
         looked_at = report.plan.decision.select(KEY)
         others = stored.join(looked_at, on=KEY, how="anti", maintain_order="left")
-        if others.height != report.plan.unchanged:
-            raise StoreError(
-                f"of {plural(report.plan.unchanged, 'key')} of `{node_id}` that need not be looked at, "
-                f"{others.height} have a result",
-                code="notes",
-                node=node_id,
-                remediation="delete `.barca/ledger/materializations/_notes`, and run again",
-            )
+        require_results(node_id, report.plan.unchanged, others.height)
         return _held(decision, pl.concat([others, report.fragments]))
 
     def _count(self, node_id: NodeId) -> int:

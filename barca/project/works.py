@@ -10,6 +10,7 @@ import polars as pl
 from barca.exec.queues import own_fragments, without_hashes
 from barca.model import InputBinding, Work
 from barca.plan.parts import rows_of
+from barca.project.narrowing import require_results
 from barca.schemas import FORMAT, FRAGMENTS, KEY, PATH, VALUE, dimensions
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class WorkMaker:
                 if source.unchanged:
                     source = self._whole().nodes[edge.source]
                     fragments = source.decision.select(list(FRAGMENTS)).drop_nulls(PATH)
+                    require_results(edge.source, source.decision.height, fragments.height)
                 columns = source.decision.select(KEY, *dimensions(names))
                 self._collected[place] = columns.join(
                     without_hashes(fragments), on=KEY, how="inner", maintain_order="left"

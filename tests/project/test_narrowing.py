@@ -447,13 +447,30 @@ def test_a_key_that_left_is_held_no_more(every_node_is_large, project):
     assert project.open().get("cleaned", as_of=result.run_id).value == lengths(values)
 
 
+def lose_a_row(project, node: str) -> None:
+    ledger = project.open()._ledger
+    gone = ledger.reader().materialized(node).head(1).select("key", "run_hash", "run_id")
+    assert replacing.revise(ledger.root, node, empty(MOVED), gone)
+
+
 def test_a_result_that_lacks_keys_is_none(every_node_is_large, project):
     """Whatever went wrong: rather an error than fewer keys."""
-    four(project)
-    node, ledger = "pipeline.py:cleaned", project.open()._ledger
-    gone = ledger.reader().materialized(node).filter(pl.col("key") == "shop=s000001")
-    assert replacing.revise(ledger.root, node, empty(MOVED), gone.select("key", "run_hash", "run_id"))
+    values = many(project, 4)
+    assert project.get("cleaned").value == lengths(values)
+    lose_a_row(project, "pipeline.py:cleaned")
     with pytest.raises(
         StoreError, match="of 4 keys of `pipeline.py:cleaned` that need not be looked at, 3 have"
     ):
-        project.get("cleaned").value
+        _ = project.get("cleaned").value
+
+
+def test_what_reads_every_key_does_not_read_fewer(every_node_is_large, project):
+    project.write("pipeline.py", FAILING)
+    project.write("versions.json", json.dumps({"a": "x", "b": "yy"}))
+    assert project.get("total").value == 3
+    lose_a_row(project, "pipeline.py:size")
+    project.write("pipeline.py", FAILING.replace("return sum(sizes)", "return 10 * sum(sizes)"))
+    with pytest.raises(
+        StoreError, match="of 2 keys of `pipeline.py:size` that need not be looked at, 1 have"
+    ):
+        project.get("total")
