@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -130,12 +131,14 @@ def _no_modules_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterato
         for finder in sys.meta_path
         if finder in finders or not type(finder).__module__.startswith("barca.")
     ]
-    temporary = (str(tmp_path_factory.getbasetemp().parent), *TemporaryProject.roots)
+    temporary = (tempfile.gettempdir(), str(tmp_path_factory.getbasetemp().parent), *TemporaryProject.roots)
+    installed = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[1]))  # which may be temporary too
     for name, module in list(sys.modules.items()):
         if id(module) in _permanent:
             continue
         places = [getattr(module, "__file__", None), *list(getattr(module, "__path__", None) or ())]
-        if any(isinstance(place, str) and place.startswith(temporary) for place in places):
+        texts = [place for place in places if isinstance(place, str)]
+        if any(text.startswith(temporary) and not text.startswith(installed) for text in texts):
             del sys.modules[name]
         else:
             _permanent[id(module)] = module
