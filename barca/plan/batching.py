@@ -84,7 +84,7 @@ def calls(
     """
     if running.is_empty():
         return empty(CALLS)
-    keys = running.sort(ORDINAL)
+    keys = running if running.get_column(ORDINAL).is_sorted() else running.sort(ORDINAL)
     if batch is None:
         return keys.select(pl.lit(None, pl.String).alias(CALL), KEY, ORDINAL)
     if batch == "all" or isinstance(batch, int):
