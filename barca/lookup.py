@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from barca.frames import same_value
 from barca.schemas import KEY
 
 if TYPE_CHECKING:
@@ -29,15 +30,15 @@ def lookup(keys: pl.DataFrame, table: pl.DataFrame, columns: Sequence[str], on: 
         on: The column that holds the key.
     """
     if same_keys(keys, table, on):
-        return keys.hstack(table.select(columns).get_columns())
-    if table.is_empty():
-        return keys.with_columns(pl.lit(None, table.schema[name]).alias(name) for name in columns)
-    held = table.select(on, *columns)
+        return keys.hstack([table.get_column(name) for name in columns])
+    held = table[[on, *columns]]
     if keys.height * _FEW < table.height:
-        found = keys.select(on).join(held, on=on, how="inner", maintain_order="left")
+        found = keys[[on]].join(held, on=on, how="inner", maintain_order="left")
         if found.height == keys.height:
-            return keys.hstack(found.select(columns).get_columns())
+            return keys.hstack([found.get_column(name) for name in columns])
         held = found.unique(on, keep="any")
+    if held.is_empty():
+        return keys.hstack([same_value(name, None, held.schema[name], keys.height) for name in columns])
     return keys.join(held, on=on, how="left", maintain_order="left")
 
 
@@ -57,6 +58,24 @@ def lookup_sorted(
     if not there.all():
         found = found.select(pl.when(there).then(pl.col(name)).alias(name) for name in columns)
     return keys.hstack(found.get_columns())
+
+
+def among(keys: pl.DataFrame, table: pl.DataFrame, on: str = KEY) -> pl.DataFrame:
+    """The rows of `keys` whose key, in the column `on: String`, `table` has."""
+    if same_keys(keys, table, on):
+        return keys
+    if keys.is_empty() or table.is_empty():
+        return keys.clear()
+    return keys.join(table[[on]], on=on, how="semi", maintain_order="left")
+
+
+def absent(keys: pl.DataFrame, table: pl.DataFrame, on: str = KEY) -> pl.DataFrame:
+    """The rows of `keys` whose key, in the column `on: String`, `table` lacks."""
+    if keys.is_empty() or table.is_empty():
+        return keys
+    if same_keys(keys, table, on):
+        return keys.clear()
+    return keys.join(table[[on]], on=on, how="anti", maintain_order="left")
 
 
 def same_keys(left: pl.DataFrame, right: pl.DataFrame, on: str = KEY) -> bool:

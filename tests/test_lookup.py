@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barca.lookup import lookup, lookup_sorted
+from barca.lookup import absent, among, lookup, lookup_sorted
 
 names = st.text("abcé/=\U0001f600", max_size=3)
 
@@ -32,3 +32,13 @@ def test_a_few_keys_of_many(way, wanted):
     found = way(pl.DataFrame({"key": wanted}, schema={"key": pl.String}), table, ["value"])
     held = dict(table.iter_rows())
     assert found.rows() == [(key, held.get(key)) for key in wanted]
+
+
+@given(st.lists(names, max_size=6), st.lists(names, max_size=6, unique=True))
+def test_keys_that_a_table_has_and_those_that_it_lacks(wanted, held):
+    keys = pl.DataFrame({"key": wanted, "n": range(len(wanted))}, schema={"key": pl.String, "n": pl.Int64})
+    table = pl.DataFrame({"key": held}, schema={"key": pl.String})
+    assert among(keys, table).rows() == [(key, n) for n, key in enumerate(wanted) if key in held]
+    assert absent(keys, table).rows() == [(key, n) for n, key in enumerate(wanted) if key not in held]
+    assert among(table, table).equals(table)
+    assert absent(table, table).is_empty()

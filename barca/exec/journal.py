@@ -9,6 +9,7 @@ import polars as pl
 from barca import events
 from barca.exec.records import Ended, call_rows, definition_row, materialization_rows
 from barca.exec.report import Failure, NodeReport, RunReport
+from barca.frames import where
 from barca.model import WorkResult
 from barca.partitions import display_text
 from barca.plan.edges import folds_digest
@@ -182,7 +183,7 @@ class Journal:
             rows = materialization_rows(node_id, fingerprint, env, parts, now)
             if plan.node.keyed or folds_digest(plan.node.definition):
                 # other nodes are decided by what this one returned; of the rest nobody asks again
-                successes = rows.filter(pl.col(STATUS) == OUTCOME_STATUSES[0])
+                successes = where(rows, rows.get_column(STATUS) == OUTCOME_STATUSES[0])
                 self._rows.setdefault(node_id, []).append(successes)
             self._writer.append("materializations", rows)
         if self._calls:
@@ -198,8 +199,6 @@ class Journal:
             return
         self._defined.add(node_id)
         fingerprint = inputs.fingerprints[node_id]
-        known = inputs.definitions.filter(
-            (pl.col(NODE) == node_id) & (pl.col(DEFINITION_HASH) == fingerprint.hash)
-        )
-        if known.is_empty():
+        of_node = inputs.definitions.get_column(NODE) == node_id
+        if not (of_node & (inputs.definitions.get_column(DEFINITION_HASH) == fingerprint.hash)).any():
             self._writer.append("definitions", definition_row(plan, fingerprint, now))

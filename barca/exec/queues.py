@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from barca.lookup import lookup
+from barca.frames import filled, same_value, where, without
+from barca.lookup import absent, among, lookup
 from barca.records import EMPTY, Record, replace
 from barca.schemas import (
     CALL,
@@ -16,9 +17,7 @@ from barca.schemas import (
     FRAGMENTS,
     INPUT_HASHES,
     KEY,
-    NEEDED,
     ORDINAL,
-    PATH,
     RUN_HASH,
     STATE,
     dimensions,
@@ -48,13 +47,18 @@ def own_fragments(keys: pl.DataFrame, held: pl.DataFrame, dimensions_read: Seque
         held: `schemas.FRAGMENTS` of the node.
         dimensions_read: Its dimensions.
     """
-    columns = keys.select(KEY, *dimensions(dimensions_read))
+    columns = keys[[KEY, *dimensions(dimensions_read)]]
     return lookup(columns, without_hashes(held), [name for name in FRAGMENTS if name != KEY])
 
 
 def without_hashes(held: pl.DataFrame) -> pl.DataFrame:
     """`schemas.FRAGMENTS` with `run_hash` and `digest` null: 64 bytes a key need not travel."""
-    return held.with_columns(pl.lit(None, pl.String).alias(RUN_HASH), pl.lit(None, pl.String).alias(DIGEST))
+    hashes = [same_value(name, None, pl.String, held.height) for name in (RUN_HASH, DIGEST)]
+    return without(held, RUN_HASH, DIGEST).hstack(hashes)[held.columns]
+
+
+def _each_once(keys: pl.DataFrame) -> pl.DataFrame:
+    return keys[[KEY]].hstack([same_value(_WAITS, 1, pl.Int64, keys.height)])
 
 
 class Ready(Record):
@@ -125,17 +129,16 @@ class NodeQueue:
     def __init__(self, plan: NodePlan) -> None:
         self.plan = plan
         self.reads_by_key = {edge.source for edge in plan.node.edges if edge.mode == "same_key"}
-        called = plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
-        running = lookup(called, plan.calls, [CALL])
+        running = lookup(plan.running, plan.calls, [CALL])
         columns = [KEY, ORDINAL, RUN_HASH, CALL, INPUT_HASHES, *dimensions(plan.node.dimensions)]
-        self.waiting = running.select(*columns, pl.lit(0, pl.Int64).alias(_WAITS))
+        self.waiting = running[columns].hstack([same_value(_WAITS, 0, pl.Int64, running.height)])
         self.gates: set[NodeId] = set()
         self.ready: deque[Ready] = deque()
         self.remaining = running.height
         self.total = running.height
         self.succeeded = 0
-        self.failed = pl.DataFrame(schema={KEY: pl.String})
-        self.blocked = plan.decision.filter(pl.col(STATE) == "blocked").select(KEY)
+        self.failed = running[[KEY]].clear()
+        self.blocked = where(plan.decision[[KEY]], plan.decision.get_column(STATE) == "blocked")
         self.sizing = plan.sizing
         self._sources: dict[NodeId, NodeQueue] = {}
         self._released: list[pl.DataFrame] = []
@@ -145,11 +148,7 @@ class NodeQueue:
         self.elapsed_seconds = 0.0
         self.seconds_per_key: float | None = None
         self.seconds_per_call: float | None = None
-        self._fragments = [
-            plan.decision.filter((pl.col(STATE) == "cached") & pl.col(PATH).is_not_null()).select(
-                list(FRAGMENTS)
-            )
-        ]
+        self._fragments = [plan.cached[list(FRAGMENTS)]]
 
     @property
     def batched(self) -> bool:
@@ -173,12 +172,12 @@ class NodeQueue:
 
     def without_result(self) -> pl.DataFrame:
         """`key: String` of the keys that failed or are blocked."""
-        return pl.concat([self.failed.select(KEY), self.blocked.select(KEY)])
+        return pl.concat([self.failed, self.blocked])
 
     def unfinished(self) -> pl.DataFrame:
         """`key: String` of the keys that have not ended."""
-        ended = pl.concat([self.without_result(), *(part.select(KEY) for part in self._fragments)])
-        return self.plan.calls.select(KEY).join(ended, on=KEY, how="anti", maintain_order="left")
+        ended = pl.concat([self.without_result(), *(part[[KEY]] for part in self._fragments)])
+        return absent(self.plan.calls[[KEY]], ended)
 
     def fragments(self) -> pl.DataFrame:
         """`schemas.FRAGMENTS` of every key that has a result by now."""
@@ -202,11 +201,13 @@ class NodeQueue:
             self.block(without)
         if source.finished:
             return
-        keys = source.unfinished()
-        marked = lookup(self.waiting, keys.select(KEY, pl.lit(1, pl.Int64).alias("more")), ["more"])
-        self.waiting = marked.with_columns((pl.col(_WAITS) + pl.col("more").fill_null(0)).alias(_WAITS)).drop(
-            "more"
-        )
+        self._wait(_each_once(source.unfinished()), 1)
+
+    def _wait(self, counts: pl.DataFrame, sign: int) -> None:
+        """Wait for more inputs, or for fewer: `key`, and `waits` by how many."""
+        change = lookup(self.waiting[[KEY]], counts, [_WAITS]).get_column(_WAITS)
+        waits = self.waiting.get_column(_WAITS) + sign * filled(change, 0)
+        self.waiting = without(self.waiting, _WAITS).hstack([waits])
 
     def release(self, keys: pl.DataFrame) -> None:
         """Keys of an input (`key: String`) got their results: the same keys here wait for one input less."""
@@ -216,15 +217,13 @@ class NodeQueue:
     def _settle_released(self) -> None:
         # a key that several inputs release stands in it as often
         if len(self._released) == 1:
-            counts = self._released[0].select(KEY, pl.lit(1, pl.Int64).alias("less"))
+            counts = _each_once(self._released[0])
         else:
-            keys = pl.concat([released.select(KEY) for released in self._released])
-            counts = keys.group_by(KEY).agg(pl.len().cast(pl.Int64).alias("less"))
+            keys = pl.concat([released[[KEY]] for released in self._released])
+            counts = keys.group_by(KEY).agg(pl.len().cast(pl.Int64).alias(_WAITS))
         self._released.clear()
         self._unseen = 0
-        marked = lookup(self.waiting, counts, ["less"])
-        left = pl.col(_WAITS) - pl.col("less").fill_null(0)
-        self.waiting = marked.with_columns(left.alias(_WAITS)).drop("less")
+        self._wait(counts, -1)
 
     def block(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Keys of an input have no result: the same keys here will not run.
@@ -235,9 +234,9 @@ class NodeQueue:
         Returns:
             `key: String` of those that would have run here.
         """
-        hit = self.waiting.join(keys.select(KEY), on=KEY, how="semi", maintain_order="left").select(KEY)
+        hit = among(self.waiting[[KEY]], keys)
         if hit.height:
-            self.waiting = self.waiting.join(hit, on=KEY, how="anti", maintain_order="left")
+            self.waiting = absent(self.waiting, hit)
             self.blocked = pl.concat([self.blocked, hit])
             self.remaining -= hit.height
         return hit
@@ -257,7 +256,7 @@ class NodeQueue:
         free, self.waiting = self._split_free()
         if free.is_empty():
             return
-        ready = Ready(free.drop(_WAITS), inputs=self._inputs(free))
+        ready = Ready(without(free, _WAITS), inputs=self._inputs(free))
         if self._cut_here:
             self.ready.append(ready)
             return
@@ -267,12 +266,12 @@ class NodeQueue:
     def _split_free(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """What waits for nothing any more, call by call, and the rest."""
         if self._cut_here:
-            free = pl.col(_WAITS) <= 0
-            return self.waiting.filter(free), self.waiting.filter(~free)
+            free = self.waiting.get_column(_WAITS) <= 0
+            return where(self.waiting, free), where(self.waiting, ~free)
         first, waits = pl.col(ORDINAL).min().over(CALL), pl.col(_WAITS).max().over(CALL)
         marked = self.waiting.with_columns(first.alias("first"), (waits <= 0).alias("free"))
         chosen = marked.filter("free").sort("first", ORDINAL)
-        return chosen.drop("first", "free"), marked.filter(~pl.col("free")).drop("first", "free")
+        return without(chosen, "first", "free"), without(marked.filter(~pl.col("free")), "first", "free")
 
     def _inputs(self, keys: pl.DataFrame) -> dict[NodeId, pl.DataFrame]:
         """What keys read key for key, looked up together."""
@@ -313,12 +312,12 @@ class NodeQueue:
     def lose(self, keys: Iterable[str]) -> None:
         """Note keys with a result that failed after all."""
         lost = self.plan.decision.filter(pl.col(KEY).is_in(list(keys))).select(KEY)
-        self._fragments = [self.fragments().join(lost, on=KEY, how="anti", maintain_order="left")]
+        self._fragments = [absent(self.fragments(), lost)]
         self.failed = pl.concat([self.failed, lost])
         if self.succeeded:
-            self.succeeded -= lost.join(self.plan.calls, on=KEY, how="semi", maintain_order="left").height
+            self.succeeded -= among(lost, self.plan.calls).height
 
     def fail(self, keys: pl.DataFrame) -> None:
         """Note keys (`key: String`) that will not be tried again."""
-        self.failed = pl.concat([self.failed, keys.select(KEY)])
+        self.failed = pl.concat([self.failed, keys[[KEY]]])
         self.remaining -= keys.height

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from barca.exec.sizes import status_of
+from barca.frames import same_value
 from barca.lookup import lookup, same_keys
 from barca.model import WorkResult
 from barca.plan.changed import env_marks
@@ -21,6 +22,7 @@ from barca.schemas import (
     DEFINITIONS,
     ELAPSED_SECONDS,
     ENV_HASH,
+    FRAGMENTS,
     INPUT_HASHES,
     KEY,
     MATERIALIZATIONS,
@@ -30,7 +32,6 @@ from barca.schemas import (
     RUN_HASH,
     RUN_ID,
     STATUS,
-    TIMESTAMP,
 )
 
 if TYPE_CHECKING:
@@ -73,30 +74,28 @@ def materialization_rows(
         now: Time of the rows.
     """
     works = list({id(one.work): one.work for one in ended}.values())
-    identity = pl.concat([work.keys for work in works]).select(KEY, RUN_HASH, INPUT_HASHES)
-    stored = pl.concat([one.fragments for one in ended]).drop(RUN_HASH)
+    identity = pl.concat([work.keys[[KEY, RUN_HASH, INPUT_HASHES]] for work in works])
+    stored = pl.concat([one.fragments for one in ended])
     outcomes = pl.concat([one.outcomes for one in ended])
     if len(works) > 1 and not same_keys(outcomes, identity):
         identity = identity.unique(KEY, keep="any")  # a key of several works has the same in each
     sizes = [call for one in ended for call in one.work.calls or ((one.work.id, one.outcomes.height),)]
-    heights = pl.Series([keys for _, keys in sizes], dtype=pl.Int64)
-    calls = pl.Series([call for call, _ in sizes], dtype=pl.String).repeat_by(heights)
+    calls = pl.DataFrame(sizes, schema={CALL: pl.String, KEY: pl.Int64}, orient="row")
+    each = pl.col(CALL).repeat_by(KEY).explode(empty_as_null=False)
+    rows = outcomes.hstack(calls.select(each))
+    rows = lookup(rows, identity, [RUN_HASH, INPUT_HASHES])
+    rows = lookup(rows, stored, [name for name in FRAGMENTS if name not in {KEY, RUN_HASH}])
     constants = {
         NODE: node,
         DEFINITION_HASH: fingerprint.hash,
         ENV_HASH: env_marks(env),
         RUN_ID: ended[0].work.run_id,
+        CREATED_AT: now,
     }
-    rows = outcomes.with_columns(calls.explode(empty_as_null=False).alias(CALL))
-    rows = lookup(rows, identity, [RUN_HASH, INPUT_HASHES])
-    return (
-        lookup(rows, stored, [name for name in stored.columns if name != KEY])
-        .with_columns(
-            *(pl.lit(value, pl.String).alias(name) for name, value in constants.items()),
-            pl.lit(now, TIMESTAMP).alias(CREATED_AT),
-        )
-        .select(list(MATERIALIZATIONS))
-    )
+    columns = [
+        same_value(name, value, MATERIALIZATIONS[name], rows.height) for name, value in constants.items()
+    ]
+    return rows.hstack(columns)[list(MATERIALIZATIONS)]
 
 
 def call_rows(work: Work, result: WorkResult | WorkerDied, now: datetime) -> list[dict[str, Any]]:

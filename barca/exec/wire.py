@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from barca.frames import without
 from barca.records import replace
 from barca.schemas import CALL, INPUT_HASHES, ORDINAL
 
@@ -23,7 +24,7 @@ MANY_ROWS: Final = 1000
 
 def work_parts(work: Work) -> list[Buffer]:
     """A work for a worker, without what only the coordinator asks its keys for."""
-    keys = work.keys.drop(ORDINAL, CALL, INPUT_HASHES, strict=False)
+    keys = without(work.keys, ORDINAL, CALL, INPUT_HASHES)
     return to_parts(replace(work, keys=keys))
 
 
@@ -76,7 +77,7 @@ class _Pickler(pickle.Pickler):
         if not isinstance(obj, pl.DataFrame):
             return NotImplemented
         if obj.height < MANY_ROWS:
-            return _read, (_written(obj),)
+            return _read_few, (_written_few(obj),)
         known, same, rows = list[_Known](), list[pl.Series](), list[pl.Series]()
         for column in obj.iter_columns():
             if self._has(column):
@@ -114,6 +115,17 @@ def _is_one_value(column: pl.Series) -> bool:
         return nulls == column.len()
     first: Any = column[0]
     return first == column[-1] and bool((column == first).all())
+
+
+def _written_few(frame: pl.DataFrame) -> pickle.PickleBuffer:
+    """As `_written`, which is quicker for many rows, but takes half a millisecond for any."""
+    buffer = io.BytesIO()
+    frame.write_ipc_stream(buffer, compression="uncompressed")
+    return pickle.PickleBuffer(buffer.getvalue())
+
+
+def _read_few(written: Buffer) -> pl.DataFrame:
+    return pl.read_ipc_stream(io.BytesIO(written))
 
 
 def _written(frame: pl.DataFrame) -> pickle.PickleBuffer:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import polars as pl
 
 from barca.errors import LedgerError, UsageError
+from barca.frames import where
 from barca.schemas import (
     KEY,
     LEDGER_TABLES,
@@ -92,7 +93,7 @@ def conform(table: TableName, rows: pl.DataFrame) -> pl.DataFrame:
             code="ledger_rows",
         )
     try:
-        exact = rows.select(pl.col(name).cast(dtype, strict=True) for name, dtype in schema.items())
+        exact = pl.DataFrame([rows.get_column(name).cast(dtype) for name, dtype in schema.items()])
     except pl.exceptions.PolarsError as error:
         raise LedgerError(
             f"rows for the ledger table `{table}` have the wrong dtypes: {error}", code="ledger_rows"
@@ -117,7 +118,10 @@ def newest(rows: pl.DataFrame) -> pl.DataFrame:
     repeated = rows.select(pl.col(KEY).hash().is_duplicated()).to_series()
     if not repeated.any():
         return rows
-    last = rows.filter(repeated).select(pl.struct(KEY, RUN_HASH).is_last_distinct()).to_series()
+    several = where(rows[[KEY, RUN_HASH]], repeated)
+    last = several.select(pl.struct(KEY, RUN_HASH).is_last_distinct()).to_series()
+    if last.all():
+        return rows
     superseded = repeated.arg_true().filter(~last)
     return rows.filter(~pl.int_range(pl.len(), dtype=pl.UInt32).is_in(superseded.implode()))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from barca.frames import sorted_by, where
 from barca.hashing import FORMAT_VERSION, hash_fields
 from barca.plan.edges import folds_digest
 from barca.plan.hashes import env_fields
@@ -139,9 +140,9 @@ def changed_keys(before: pl.DataFrame, now: pl.DataFrame, also: Sequence[str]) -
     if before.height == now.height and before.get_column(KEY).equals(keys):
         moved = ~now.get_column(VALUE).eq_missing(before.get_column(VALUE))
     else:
-        old = before.select(KEY, VALUE)
+        old = before[[KEY, VALUE]]
         new = now.join(old, on=[KEY, VALUE], how="anti", nulls_equal=True, maintain_order="left")
         moved = keys.is_in(new.get_column(KEY).implode())
     if also:
         moved |= keys.is_in(list(also))
-    return now.filter(moved).sort(ORDINAL)
+    return sorted_by(where(now, moved), ORDINAL)

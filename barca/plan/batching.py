@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from barca.errors import DefinitionError
+from barca.frames import same_value, sorted_by
 from barca.model import Batches, BatchesAuto, BatchesBy, Deferred
 from barca.partitions import display_text, size_text
 from barca.plan.sizing import growing_calls
@@ -84,9 +85,9 @@ def calls(
     """
     if running.is_empty():
         return empty(CALLS)
-    keys = running if running.get_column(ORDINAL).is_sorted() else running.sort(ORDINAL)
+    keys = sorted_by(running, ORDINAL)
     if batch is None:
-        return keys.select(pl.lit(None, pl.String).alias(CALL), KEY, ORDINAL)
+        return keys[[KEY, ORDINAL]].insert_column(0, same_value(CALL, None, pl.String, keys.height))
     if batch == "all" or isinstance(batch, int):
         number = pl.int_range(pl.len()) // (batch if isinstance(batch, int) else keys.height) + 1
         return keys.select(number.cast(pl.String).alias(CALL), KEY, ORDINAL)

@@ -24,11 +24,9 @@ from barca.schemas import (
     DECISION,
     FRAGMENTS,
     KEY,
-    NEEDED,
     ORDINAL,
     REASON,
     RUN_HASH,
-    STATE,
     dimensions,
     empty,
 )
@@ -144,9 +142,8 @@ def _keys(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) ->
     if source.node.partitioned:
         if source.keys is None:
             require_decided(source)
-        keys = (source.decision if source.keys is None else source.keys).select(
-            KEY, *dimensions(node.dimensions), ORDINAL
-        )
+        known = source.decision if source.keys is None else source.keys
+        keys = known[[KEY, *dimensions(node.dimensions), ORDINAL]]
         return keys, keys.height + (source.narrowed or 0)
     returned = inputs.keyed.get(node.keys_from)
     if returned is None:
@@ -165,7 +162,7 @@ def _keys(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) ->
 
 def _cascading(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) -> list[pl.DataFrame]:
     """Per input that a refresh reaches the node through: the keys it reaches, or the empty key for all."""
-    if not inputs.cascade or isinstance(node.definition.freshness, Manual):
+    if not inputs.refresh or not inputs.cascade or isinstance(node.definition.freshness, Manual):
         return []  # a manual node runs again when it is named, never for what it reads
     reached = []
     for edge in node.edges:
@@ -191,7 +188,7 @@ def _with_calls(plan: NodePlan, inputs: PlanInputs, previous: Plan | None) -> No
     if isinstance(batch, Batches) and plan.node.id in inputs.groups:
         batch = Batches(inputs.groups[plan.node.id], batch.strict)
     labels = inputs.labels.get(plan.node.id)
-    running = plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
+    running = plan.running
     waits = isinstance(batch, BatchesBy) and labels is None and running.height > 0
     sizing = _sizing(plan.node, batch, inputs)
     size = None if sizing is None else next_size(sizing)
@@ -227,7 +224,7 @@ def sources_to_load(plan: Plan) -> dict[NodeId, pl.DataFrame]:
         elif node_id in inputs.settled:
             row = with_rows(node_plan.decision, rows)
         else:
-            row = node_plan.decision.filter(pl.col(STATE) == "cached")
+            row = node_plan.cached
         if row.height:
-            found[node_id] = row.select(KEY, RUN_HASH, *FRAGMENT)
+            found[node_id] = row[[KEY, RUN_HASH, *FRAGMENT]]
     return found

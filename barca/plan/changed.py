@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from barca.frames import where
 from barca.hashing import hash_text
+from barca.lookup import among, lookup
 from barca.plan.decide import newest
 from barca.schemas import CHANGED, DEFINITION_HASH, ENV_HASH, INPUT_HASHES, KEY, RUN_HASH
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 _OLD = "old:"
 _NAMES = "names:"
+_COMPARED = (RUN_HASH, DEFINITION_HASH, ENV_HASH, INPUT_HASHES)
 
 
 def env_marks(env: Mapping[str, str | None]) -> str:
@@ -52,13 +55,11 @@ def with_changed(
         `key, changed`, for keys with an older result.
     """
     # few keys run of many that are stored, so the history is cut down to theirs first
-    own = rows.join(stale.select(KEY), on=KEY, how="semi", maintain_order="left")
-    old = newest(own).select(
-        KEY,
-        *(pl.col(name).alias(_OLD + name) for name in (RUN_HASH, DEFINITION_HASH, ENV_HASH, INPUT_HASHES)),
-    )
-    both = stale.select(KEY, RUN_HASH, INPUT_HASHES).join(old, on=KEY, how="inner", maintain_order="left")
-    both = both.filter(pl.col(RUN_HASH) != pl.col(_OLD + RUN_HASH))
+    last = newest(among(rows, stale))
+    old = [last.get_column(name).alias(_OLD + name) for name in _COMPARED]
+    table = pl.DataFrame([last.get_column(KEY), *old])
+    both = lookup(stale[[KEY, RUN_HASH, INPUT_HASHES]], table, [column.name for column in old])
+    both = where(both, both.get_column(RUN_HASH) != both.get_column(_OLD + RUN_HASH))
     both = _named(both, DEFINITION_HASH, lambda old: _components(old, fingerprint, definitions))
     both = _named(both, ENV_HASH, lambda old: _variables(old, env_marks(env)))
     names = [_NAMES + DEFINITION_HASH, _NAMES + ENV_HASH]
@@ -67,12 +68,13 @@ def with_changed(
 
 def _named(both: pl.DataFrame, column: str, names: Callable[[str], list[str]]) -> pl.DataFrame:
     """Names for each distinct old value beside it: there are few, one per edit of code or environment."""
-    distinct = both.get_column(_OLD + column).unique().drop_nulls().sort()
+    distinct = both.get_column(_OLD + column).unique().sort()
     table = pl.DataFrame(
-        {_OLD + column: distinct, _NAMES + column: [names(value) for value in distinct]},
+        [(value, names(value)) for value in distinct if value is not None],
         schema={_OLD + column: pl.String, _NAMES + column: pl.List(pl.String)},
+        orient="row",
     )
-    return both.join(table, on=_OLD + column, how="left", maintain_order="left")
+    return lookup(both, table, [_NAMES + column], on=_OLD + column)
 
 
 def _components(old_hash: str, fingerprint: Fingerprint, definitions: pl.DataFrame) -> list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from barca.frames import same_value
 from barca.lookup import lookup
 from barca.model import Always, Manual
 from barca.schemas import (
@@ -54,11 +55,8 @@ def with_stored(wanted: pl.DataFrame, rows: pl.DataFrame, node: Node) -> pl.Data
         return found.with_columns(pl.coalesce(RUN_HASH, "planned").alias(RUN_HASH)).select(
             *wanted.columns, *FRAGMENT
         )
-    same_keys = wanted.height == rows.height and wanted.get_column(KEY).equals(rows.get_column(KEY))
-    if same_keys and wanted.get_column(RUN_HASH).equals(rows.get_column(RUN_HASH)):
-        return wanted.hstack(rows.select(FRAGMENT).get_columns())
-    # a run hash is made of its key, among others, so that it is enough to join on
-    return wanted.join(rows.select(RUN_HASH, *FRAGMENT), on=RUN_HASH, how="left", maintain_order="left")
+    # a run hash is made of its key, among others, so that it is enough to look for
+    return lookup(wanted, rows, FRAGMENT, on=RUN_HASH)
 
 
 def decide(
@@ -97,22 +95,24 @@ def decide(
                 reached = pl.lit(value=True)
                 break
             column = f"cascade:{index}"
-            frame = lookup(frame, keys.select(KEY, pl.lit(value=True).alias(column)), [column])
+            marked = keys[[KEY]].hstack(
+                [same_value(column, value=True, dtype=pl.Boolean, height=keys.height)]
+            )
+            frame = lookup(frame, marked, [column])
             reached = reached | pl.col(column).fill_null(value=False)
         # before a missing pack, whose key would not hand the refresh on to what reads it
         chosen = reason.when(reached).then(pl.lit("refresh_cascade"))
         chosen = chosen.when(gone).then(pl.lit("artifact_missing")).otherwise(None)
-    return frame.with_columns(chosen.cast(REASON_DTYPE).alias(REASON)).select(
-        *stored.columns,
+    state = (
         pl.when(pl.col(RUN_HASH).is_null())
         .then(pl.lit("blocked"))
         .when(pl.col(REASON).is_null())
         .then(pl.lit("cached"))
         .otherwise(pl.lit("stale"))
-        .cast(STATE_DTYPE)
-        .alias(STATE),
-        REASON,
     )
+    reasoned = frame.lazy().with_columns(chosen.cast(REASON_DTYPE).alias(REASON))
+    columns = [*stored.columns, state.cast(STATE_DTYPE).alias(STATE), REASON]
+    return reasoned.select(columns).collect(engine="in-memory")
 
 
 def _forced(node: Node, inputs: PlanInputs) -> str | None:
@@ -140,6 +140,6 @@ def with_rows(wanted: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     Returns:
         `key, run_hash` in the order of `wanted`, with the fragment columns of `schemas.FRAGMENTS`.
     """
-    return wanted.select(KEY, RUN_HASH).join(
-        rows.select(KEY, RUN_HASH, *FRAGMENT), on=[KEY, RUN_HASH], how="inner", maintain_order="left"
+    return wanted[[KEY, RUN_HASH]].join(
+        rows[[KEY, RUN_HASH, *FRAGMENT]], on=[KEY, RUN_HASH], how="inner", maintain_order="left"
     )

@@ -80,7 +80,8 @@ def same_key_part(
     """
     fields = identity_fields(source, definition_hash)
     names = {RUN_HASH: f"{edge.parameter}:run_hash", DIGEST: f"{edge.parameter}:digest"}
-    found = lookup(keys, rows.rename(names), list(names.values()))
+    own = [rows.get_column(name).alias(column) for name, column in names.items()]
+    found = lookup(keys, pl.DataFrame([rows.get_column(KEY), *own]), list(names.values()))
     if found.get_column(names[RUN_HASH]).null_count():
         # a key the source does not have is no key of it that failed: it has a hash, runs, and says so
         absent = ~pl.col(KEY).is_in(rows.get_column(KEY).implode())
@@ -139,10 +140,10 @@ def keyed_part(
     """
     if returned.get_column(VALUE).null_count() == returned.height:
         return Part(keys, (), ())
-    column = f"{edge.parameter}:value"
-    values = returned.select(pl.col(KEY).alias(dimension(name)), pl.col(VALUE).alias(column))
-    found = lookup(keys, values, [column], on=dimension(name))
-    found = found.with_columns(hash_column(found.get_column(column)))
+    column, raw = f"{edge.parameter}:value", dimension(name)
+    values = pl.DataFrame([returned.get_column(KEY).alias(raw), returned.get_column(VALUE)])
+    own_values = lookup(keys[[raw]], values, [VALUE], on=raw).get_column(VALUE)
+    found = keys.hstack([hash_column(own_values).alias(column)])
     own = () if source.definition.cutoff else (("i", identity),)
     fields: Sequence[tuple[str, str | pl.Expr]] = (*own, ("w", pl.col(column)))
     marks = (

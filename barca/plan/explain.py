@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 
+from barca.frames import where
 from barca.lookup import lookup
 from barca.plan.changed import with_changed
 from barca.plan.parts import rows_of
@@ -17,7 +18,6 @@ from barca.schemas import (
     FIRST_KEYS,
     KEY,
     KEYS_COUNT,
-    NEEDED,
     NODE,
     REASON,
     STATE,
@@ -69,7 +69,7 @@ def summarise(plan: NodePlan) -> Summary:
     if plan.state != "decided":
         action: Action = "unknown" if plan.state == "unknown" else "skipped"
         return Summary(action, plan.reason, 0, 0, 0, (), 0)
-    running = plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
+    running = plan.running
     total, will_run = plan.decision.height + plan.unchanged, running.height
     action = "run" if will_run == total and total else "partial" if will_run else "cached"
     reasons = running.get_column(REASON).value_counts(sort=True)
@@ -82,7 +82,8 @@ def summarise(plan: NodePlan) -> Summary:
 def call_count(calls: pl.DataFrame) -> int:
     """Number of calls in a frame of `schemas.CALLS`: named ones, and one per unnamed row."""
     named = calls.get_column(CALL)
-    return named.drop_nulls().n_unique() + named.null_count()
+    unnamed = named.null_count()
+    return named.n_unique() - bool(unnamed) + unnamed
 
 
 def changes(
@@ -104,7 +105,7 @@ def changes(
         return empty(CHANGES)
     inputs = plan.inputs
     results = rows_of(node_id, inputs) if rows is None else rows
-    stale = node_plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
+    stale = node_plan.running
     if keys is not None:
         stale = stale.filter(pl.col(KEY).is_in(keys.implode()))
     if stale.is_empty() or results.is_empty():
@@ -115,7 +116,7 @@ def changes(
         inputs.fingerprints[node_id],
         inputs.env.get(node_id, {}),
         node_plan.input_labels,
-        inputs.definitions.filter(pl.col(NODE) == node_id),
+        where(inputs.definitions, inputs.definitions.get_column(NODE) == node_id),
     )
 
 
@@ -131,8 +132,7 @@ def whys(node_plan: NodePlan, changed: pl.DataFrame) -> pl.DataFrame:
     """
     if node_plan.state != "decided":
         return empty(WHYS)
-    running = node_plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED)).select(KEY, REASON)
-    named = lookup(running, changed, [CHANGED])
+    named = lookup(node_plan.running[[KEY, REASON]], changed, [CHANGED])
     return (
         named.group_by(REASON, pl.col(CHANGED).list.join("\0").alias(_NAMES))
         .agg(
@@ -140,6 +140,5 @@ def whys(node_plan: NodePlan, changed: pl.DataFrame) -> pl.DataFrame:
             pl.len().cast(pl.Int64).alias(KEYS_COUNT),
             pl.col(KEY).bottom_k(_EXAMPLES).sort().alias(FIRST_KEYS),
         )
-        .sort(KEYS_COUNT, REASON, _NAMES, descending=[True, False, False])
-        .select(list(WHYS))
+        .sort(KEYS_COUNT, REASON, _NAMES, descending=[True, False, False])[list(WHYS)]
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from barca.frames import where
 from barca.records import EMPTY, Record
+from barca.schemas import NEEDED, STATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,6 +129,17 @@ class NodePlan(Record, kw_only=True):
     def keys(self) -> pl.DataFrame | None:
         """`key`, `dim:` columns and `ordinal` of its selected keys; `None` while they are not known."""
         return self.decision if self.state == "decided" else self.known_keys
+
+    @property
+    def running(self) -> pl.DataFrame:
+        """Rows of `decision` of the keys that run, once it says which are needed."""
+        stale = self.decision.get_column(STATE) == "stale"
+        return where(self.decision, stale & self.decision.get_column(NEEDED))
+
+    @property
+    def cached(self) -> pl.DataFrame:
+        """Rows of `decision` of the keys that are served what is stored."""
+        return where(self.decision, self.decision.get_column(STATE) == "cached")
 
 
 class Plan(Record, kw_only=True):

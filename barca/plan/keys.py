@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from barca.frames import sorted_by
 from barca.partitions import ESCAPES, UNSAFE
 from barca.schemas import KEY, KEYS, ORDINAL, dimension, dimensions
 
@@ -59,10 +60,8 @@ def keyed_keys(
     Returns:
         `schemas.KEYS` with the `dim:` column, and the number of keys without the selection.
     """
-    keys = source.select(pl.col(KEY).alias(dimension(name)), ORDINAL)
-    if not keys.get_column(ORDINAL).is_sorted():
-        keys = keys.sort(ORDINAL)
-    return with_key(narrow(keys, selection), (name,)), source.height
+    keys = pl.DataFrame([source.get_column(KEY).alias(dimension(name)), source.get_column(ORDINAL)])
+    return with_key(narrow(sorted_by(keys, ORDINAL), selection), (name,)), source.height
 
 
 def narrow(keys: pl.DataFrame, selection: Mapping[str, Sequence[str]]) -> pl.DataFrame:

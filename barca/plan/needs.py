@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from barca.frames import filled, same_value, without
 from barca.lookup import lookup
 from barca.records import replace
-from barca.schemas import KEY, NEEDED, PATH, STATE
+from barca.schemas import KEY, NEEDED, PATH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,20 +27,21 @@ class _Needs:
 
     def mark(self, plan: NodePlan) -> NodePlan:
         """The plan with `needed`."""
-        node_id = plan.node.id
-        if node_id in self.all:
-            return replace(plan, decision=plan.decision.with_columns(pl.lit(value=True).alias(NEEDED)))
-        read = self.some.get(node_id) or [pl.DataFrame(schema={KEY: pl.String})]
-        keys = read[0] if len(read) == 1 else pl.concat(read).unique()
-        needed = keys.with_columns(pl.lit(value=True).alias(NEEDED))
-        frame = lookup(plan.decision.drop(NEEDED, strict=False), needed, [NEEDED])
-        return replace(plan, decision=frame.with_columns(pl.col(NEEDED).fill_null(value=False)))
+        whole = plan.node.id in self.all
+        needed = same_value(NEEDED, whole, pl.Boolean, plan.decision.height)
+        read = self.some.get(plan.node.id)
+        if read and not whole:
+            keys = read[0] if len(read) == 1 else pl.concat(read).unique()
+            marked = keys.hstack([same_value(NEEDED, value=True, dtype=pl.Boolean, height=keys.height)])
+            found = lookup(plan.decision[[KEY]], marked, [NEEDED])
+            needed = filled(found.get_column(NEEDED), value=False)
+        return replace(plan, decision=without(plan.decision, NEEDED).hstack([needed]))
 
     def read_by(self, plan: NodePlan) -> None:
         """Note what the keys that run read; of an undecided node, whatever it may read."""
         if plan.state == "skipped":
             return
-        running = runs(plan) if plan.state == "decided" else None
+        running = plan.running[[KEY]] if plan.state == "decided" else None
         if running is not None and running.is_empty():
             return
         for edge in plan.node.edges:
@@ -47,11 +49,6 @@ class _Needs:
                 self.all.add(edge.source)
             else:
                 self.some.setdefault(edge.source, []).append(running)
-
-
-def runs(plan: NodePlan) -> pl.DataFrame:
-    """`key: String` of the keys that run."""
-    return plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED)).select(KEY)
 
 
 def with_needed(plans: Mapping[NodeId, NodePlan], inputs: PlanInputs) -> dict[NodeId, NodePlan]:
@@ -81,8 +78,7 @@ def packs_read(plan: Plan) -> list[str]:
     for node_id in reversed(list(plan.nodes)):
         node_plan = plan.nodes[node_id]
         if node_plan.state == "decided":
-            marked = needs.mark(node_plan).decision
-            read = marked.filter(pl.col(NEEDED) & (pl.col(STATE) == "cached"))
-            paths.append(read.get_column(PATH).unique())
+            cached = needs.mark(node_plan).cached
+            paths.append(cached.get_column(PATH).filter(cached.get_column(NEEDED)))
         needs.read_by(node_plan)
     return pl.concat(paths).unique().sort().to_list() if paths else []

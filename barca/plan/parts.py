@@ -98,12 +98,10 @@ def whole_identity(source: NodePlan, inputs: PlanInputs) -> str:
 def _source_rows(source: NodePlan, inputs: PlanInputs) -> pl.DataFrame:
     """`key, run_hash, digest` of what a source holds; digests are null where nothing folds them in."""
     if not folds_digest(source.node.definition):
-        return source.decision.select(KEY, RUN_HASH, DIGEST)
+        return source.decision[[KEY, RUN_HASH, DIGEST]]
     rows = predicted(source, inputs) if inputs.predict else rows_of(source.node.id, inputs)
-    known = rows.select(KEY, RUN_HASH, DIGEST)
-    return source.decision.select(KEY, RUN_HASH).join(
-        known, on=[KEY, RUN_HASH], how="left", maintain_order="left"
-    )
+    known = rows[[KEY, RUN_HASH, DIGEST]]
+    return source.decision[[KEY, RUN_HASH]].join(known, on=[KEY, RUN_HASH], how="left", maintain_order="left")
 
 
 def predicted(source: NodePlan, inputs: PlanInputs) -> pl.DataFrame:

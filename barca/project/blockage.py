@@ -8,7 +8,6 @@ import polars as pl
 
 from barca.graph import short_name
 from barca.lookup import lookup
-from barca.plan.needs import runs
 from barca.records import Record
 from barca.schemas import ERROR_MESSAGE, KEY, NODE, RUN_HASH
 
@@ -60,7 +59,7 @@ class Blockage:
     def why(self, node_id: NodeId) -> str | None:
         """Why every missing key of a node waits for another node's, or `None` when some do not."""
         held = self._held[node_id]
-        missing = runs(self._plan.nodes[node_id]).height
+        missing = self._plan.nodes[node_id].running.height
         if not missing or held.waiting.height < missing:
             return None
         if not self._plan.nodes[node_id].node.partitioned:
@@ -68,7 +67,7 @@ class Blockage:
         return f"{missing} of {missing} missing keys wait on {held.why}"
 
     def _hold(self, node_plan: NodePlan) -> _Held:
-        missing = runs(node_plan)
+        missing = node_plan.running[[KEY]]
         if missing.is_empty():
             nothing = missing.with_columns(pl.lit(None, pl.String).alias(ERROR_MESSAGE))
             return _Held(nothing, missing, "")

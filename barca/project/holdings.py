@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from barca.frames import same_value, where
 from barca.io.held import COLLECTED, LEFT, RETURNED, held_at
+from barca.lookup import absent
 from barca.schemas import (
     CREATED_AT,
     EVENT,
@@ -16,8 +18,6 @@ from barca.schemas import (
     RESULT_AT,
     RUN_HASH,
     RUN_ID,
-    STATE,
-    TIMESTAMP,
     empty,
 )
 
@@ -40,46 +40,39 @@ def holdings(plan: Plan, reader: LedgerReader, run_id: str, now: datetime) -> pl
     decided = [each for each in plan.nodes.values() if each.state == "decided"]
     rows = plan.inputs.materialized
     known = reader.scan("holdings").filter(pl.col(EVENT) != COLLECTED).collect(engine="in-memory")
-    found = [
-        _moves(each, rows[each.node.id], known.filter(pl.col(NODE) == each.node.id))
-        for each in decided
-        if each.node.id in rows and rows[each.node.id].height
-    ]
-    return pl.concat([empty(HOLDINGS).select(NODE, KEY, EVENT, RUN_HASH), *found]).select(
-        NODE,
-        KEY,
-        EVENT,
-        RUN_HASH,
-        pl.lit(run_id).alias(RUN_ID),
-        pl.lit(None, TIMESTAMP).alias(RESULT_AT),
-        pl.lit(now, TIMESTAMP).alias(CREATED_AT),
-    )
+    found = [empty(HOLDINGS)]
+    for each in decided:
+        if each.node.id not in rows or rows[each.node.id].is_empty():
+            continue
+        own = where(known, known.get_column(NODE) == each.node.id)
+        for event, keys in _moves(each, rows[each.node.id], own).items():
+            if keys.is_empty():
+                continue
+            values = {NODE: each.node.id, EVENT: event, RUN_ID: run_id, RESULT_AT: None, CREATED_AT: now}
+            columns = [same_value(name, value, HOLDINGS[name], keys.height) for name, value in values.items()]
+            found.append(keys.hstack(columns)[list(HOLDINGS)])
+    return pl.concat(found)
 
 
-def _moves(plan: NodePlan, rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """`node, key, event, run_hash` of a node.
+def _moves(plan: NodePlan, rows: pl.DataFrame, known: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """By event, `key, run_hash` of the keys of a node that it happened to.
 
     Args:
         plan: Of the node.
         rows: Its rows of `schemas.MATERIALIZATIONS`, by age, of the keys that were looked at.
         known: Its rows of `schemas.HOLDINGS`.
     """
-    served = plan.decision.filter(pl.col(STATE) == "cached").select(KEY, RUN_HASH)
+    served = plan.cached[[KEY, RUN_HASH]]
     if known.is_empty() and served.height == rows.height:
         # each was found among the rows, of which no two have the same run hash: they are all of them
-        return _named(plan, served.clear(), RETURNED)
+        return {}
     if known.is_empty():  # as mostly; of many keys it has to be quick
-        held = rows.select(KEY, RUN_HASH).filter(pl.col(KEY).is_last_distinct())
+        held = where(rows[[KEY, RUN_HASH]], rows.get_column(KEY).is_last_distinct())
     else:
-        held = held_at(rows, known).select(KEY, RUN_HASH)
+        held = held_at(rows, known)[[KEY, RUN_HASH]]
     # a run hash is made of its key, among others, so that it is enough to look for
-    returned = served.filter(~pl.col(RUN_HASH).is_in(held.get_column(RUN_HASH).implode()))
-    left = held.clear()
+    moves = {RETURNED: absent(served, held, RUN_HASH)}
     if plan.narrowed is None:
-        left = held.filter(~pl.col(KEY).is_in(plan.decision.get_column(KEY).implode()))
-    gone = left.with_columns(pl.lit(None, pl.String).alias(RUN_HASH))
-    return pl.concat([_named(plan, returned, RETURNED), _named(plan, gone, LEFT)])
-
-
-def _named(plan: NodePlan, keys: pl.DataFrame, event: str) -> pl.DataFrame:
-    return keys.select(pl.lit(plan.node.id).alias(NODE), KEY, pl.lit(event).alias(EVENT), RUN_HASH)
+        left = absent(held[[KEY]], plan.decision)
+        moves[LEFT] = left.hstack([same_value(RUN_HASH, None, pl.String, left.height)])
+    return moves

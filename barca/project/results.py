@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import polars as pl
 
 from barca.errors import BarcaError, StepFailed
+from barca.frames import sorted_by
 from barca.graph import short_name
-from barca.lookup import same_keys
+from barca.lookup import absent, among, lookup
 from barca.partitions import display_keys, display_text, step_text
 from barca.plan.explain import LISTED_KEYS, call_count, changes, summarise, whys
 from barca.plan.sizing import next_size
@@ -23,9 +24,7 @@ from barca.schemas import (
     FORMAT,
     FRAGMENTS,
     KEY,
-    NEEDED,
     PATH,
-    STATE,
 )
 
 if TYPE_CHECKING:
@@ -127,9 +126,8 @@ class Result:
         if not report.plan.unchanged:
             return _held(report.plan.decision, report.fragments)
         decision = self._whole(self._report.plan).nodes[node_id].decision
-        stored = decision.select(list(FRAGMENTS)).drop_nulls(PATH)
-        looked_at = report.plan.decision.select(KEY)
-        others = stored.join(looked_at, on=KEY, how="anti", maintain_order="left")
+        stored = decision[list(FRAGMENTS)].drop_nulls(PATH)
+        others = absent(stored, report.plan.decision)
         require_results(node_id, report.plan.unchanged, others.height)
         return _held(decision, pl.concat([others, report.fragments]))
 
@@ -209,10 +207,7 @@ class Result:
             return self._shown(node_id, self.held(node_id), output).get("")
         if total <= LISTED_KEYS or self._is_selected(node_id):
             return displayed(self._shown(node_id, self.held(node_id), output))
-        computed = node_report.plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED))
-        fresh = node_report.fragments
-        if not same_keys(fresh, computed):
-            fresh = fresh.join(computed.select(KEY), on=KEY, how="semi", maintain_order="left")
+        fresh = among(node_report.fragments, node_report.plan.running)
         shown = _held(node_report.plan.decision, fresh.bottom_k(LISTED_KEYS, by=KEY))
         return {
             "_barca_partitions": {
@@ -233,8 +228,9 @@ class Result:
 
 
 def _held(decision: pl.DataFrame, fragments: pl.DataFrame) -> pl.DataFrame:
-    keys = decision.select(KEY, *(name for name in decision.columns if name.startswith("dim:")))
-    return keys.join(fragments, on=KEY, how="inner", maintain_order="left").sort(KEY)
+    keys = decision[[KEY, *(name for name in decision.columns if name.startswith("dim:"))]]
+    held = lookup(keys, fragments, [name for name in FRAGMENTS if name != KEY])
+    return sorted_by(held.drop_nulls(PATH) if held.get_column(PATH).null_count() else held, KEY)
 
 
 def _error(report: RunReport) -> BarcaError | None:
@@ -287,6 +283,8 @@ def _status(report: NodeReport) -> str:
 
 def _blocked(report: NodeReport, others: Mapping[NodeId, NodeReport]) -> list[dict[str, Any]]:
     """A step for each of the first keys that an input's failure blocked, naming what it reads."""
+    if report.blocked.is_empty():
+        return []
     node = report.plan.node
     keys = report.blocked.get_column(KEY).sort()[:LISTED_KEYS]
     causes: dict[str, str] = {}
@@ -355,7 +353,7 @@ def why_counts(node_plan: NodePlan, summary: Summary, changed: pl.DataFrame) -> 
         changed: Frame of `schemas.CHANGES` of its keys that run.
     """
     preview = pl.Series(KEY, summary.preview, dtype=pl.String)
-    shown = changed.join(preview.to_frame(), on=KEY, how="semi", maintain_order="left").sort(KEY)
+    shown = sorted_by(among(changed, preview.to_frame()), KEY)
     return {
         "changed": {display_text(key): list(names) for key, names in shown.iter_rows()},
         "reasons": [

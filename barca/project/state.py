@@ -10,7 +10,6 @@ import polars as pl
 from barca.graph import short_name
 from barca.partitions import display_keys
 from barca.plan.explain import PREVIEW, changes, summarise
-from barca.plan.needs import runs
 from barca.plan.parts import rows_of
 from barca.project.blockage import Blockage
 from barca.project.listing import outline
@@ -145,7 +144,7 @@ class Status:
             error = detail = failed.item(0, ERROR_MESSAGE)
             if node.partitioned:
                 first = ", the first" if failed.get_column(ERROR_MESSAGE).n_unique() > 1 else ""
-                missing = runs(node_plan).height
+                missing = node_plan.running.height
                 detail = f"{failed.height} of {missing} missing keys failed{first}: {error}"
             return {"state": "partial" if partly else "stale", "detail": detail}
         if (blocked := self._blockage.why(node.id)) is not None:
