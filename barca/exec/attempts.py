@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barca.exec.division import part_of
 from barca.exec.queues import Ready
-from barca.exec.trips import part_of
 from barca.model import WorkResult
 from barca.records import Record
 from barca.schemas import KEY

@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barca.exec.boundary import Failure, describe
+from barca.exec.division import NOTHING
 from barca.exec.memory import read_peak
 from barca.exec.outcomes import outcome_rows
 from barca.model import WorkResult
-from barca.schemas import FRAGMENTS, KEY, empty
+from barca.schemas import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -159,7 +160,3 @@ class Calling(ABC):
         self._fragments = self._publish(stored.fragments)
         for key, error in stored.failures:
             self._failures[key] = describe(error)
-
-
-NOTHING = empty(FRAGMENTS)
-"""No results."""

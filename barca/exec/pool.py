@@ -88,9 +88,13 @@ class Worker:
         self.kill()
         raise WorkerEnded(code)
 
+    def end(self) -> None:
+        """End it, at once; `stop` waits until it has."""
+        self._process.kill()
+
     def stop(self) -> None:
         """End it, at once, and wait until it has ended; nothing where it was ended before."""
-        self._process.kill()
+        self.end()
         self._process.wait()
         self._pipe.close()
         _all.discard(self)
@@ -169,6 +173,11 @@ class Workers:
     def give_back(self, worker: Worker) -> None:
         """A worker has nothing to do any more."""
         self._idle.append(worker)
+
+    def release(self) -> None:
+        """Have those end that have nothing to do, without waiting for it: no worker will be taken."""
+        for worker in self._idle:
+            worker.end()
 
     def stop(self) -> None:
         """End every worker, those that are still starting or were taken too.

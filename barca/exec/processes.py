@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barca.errors import StoreError
 from barca.exec.boundary import Failure, timed_out_text
+from barca.exec.division import failed_result
 from barca.exec.parts import PartReader
 from barca.exec.pool import WorkerEnded, Workers, wait_for_any
 from barca.exec.progress import Seen, read_progress
-from barca.exec.trips import failed_result
 from barca.exec.wire import from_parts, work_parts
 from barca.exec.worker import Order, Tools
 from barca.model import Work, WorkerDied, WorkResult
@@ -124,8 +124,13 @@ class ProcessExecutor:
         self._running: list[ProcessPending] = []
 
     def start(self) -> None:
-        """Start a worker without waiting for it, so that it gets ready while a run is planned."""
-        self._workers().start()
+        """Start a worker without waiting for it, so that it gets ready while a run is planned.
+
+        Raises:
+            StoreError: The machine does not let a process start.
+        """
+        worker = self._take()
+        self._workers().give_back(worker)
 
     def submit(self, work: Work, keep: Keep | None = None) -> ProcessPending:
         """Give a work to a worker; works beyond `workers` wait here. See `ports.Executor`.
@@ -161,6 +166,11 @@ class ProcessExecutor:
         """Forget what is queued, but for works of which only results of a dead worker are to be stored."""
         self._queue = deque(pending for pending in self._queue if pending.death is not None)
 
+    def release(self) -> None:
+        """Have the idle workers end while others things are done; `shutdown` waits for them."""
+        if self._pool is not None:
+            self._pool.release()
+
     def shutdown(self, *, cancel: bool = False) -> None:
         """End the workers; without `cancel`, after what runs and is queued has ended."""
         while not cancel and (self._running or self._queue):
@@ -183,6 +193,16 @@ class ProcessExecutor:
             self._pool = Workers(self.workers)
         return self._pool
 
+    def _take(self) -> Worker:
+        """A worker that has its tools, and nothing to do."""
+        try:
+            worker = self._workers().take()
+        except OSError as error:
+            raise StoreError(f"a worker process could not be started: {error}") from error
+        if not worker.equipped:
+            worker.equip(pickle.dumps(self._tools))
+        return worker
+
     def _fill(self) -> None:
         while self._queue and len(self._running) < self.workers:
             pending = self._queue.popleft()
@@ -191,12 +211,7 @@ class ProcessExecutor:
                 self._running.append(pending)
 
     def _send(self, pending: ProcessPending) -> None:
-        try:
-            worker = self._workers().take()
-        except OSError as error:
-            raise StoreError(f"a worker process could not be started: {error}") from error
-        if not worker.equipped:
-            worker.equip(pickle.dumps(self._tools))
+        worker = self._take()
         pending.sent += 1
         pending.started = time.monotonic()
         pending.worker = worker

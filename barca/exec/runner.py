@@ -12,12 +12,12 @@ import polars as pl
 from barca import events
 from barca.errors import Cancelled, StoreError
 from barca.exec.attempts import died_on, handed_back, next_attempt, not_ended
+from barca.exec.division import own_death, part_of, parts_of
 from barca.exec.journal import Journal
 from barca.exec.outcomes import death_rows, success_rows
 from barca.exec.queues import NodeQueue, Ready
 from barca.exec.report import RunReport, node_report
 from barca.exec.sizes import BUDGET_SECONDS, learn, patience, remembered, take_next
-from barca.exec.trips import own_death, part_of, parts_of
 from barca.graph import short_name
 from barca.model import WorkerDied
 from barca.plan.parts import rows_of

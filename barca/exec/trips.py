@@ -16,7 +16,8 @@ import polars as pl
 from barca.errors import OutputError
 from barca.exec.batch import BatchCalling
 from barca.exec.boundary import describe
-from barca.exec.calling import NOTHING, Calling
+from barca.exec.calling import Calling
+from barca.exec.division import failed_result, part_of, result_of
 from barca.exec.memory import read_peak, reset_peak
 from barca.exec.outcomes import outcome_rows
 from barca.exec.output import Answer
@@ -24,46 +25,14 @@ from barca.exec.storing import store_answer
 from barca.io.apart import apart, frame_apart
 from barca.model import WorkResult
 from barca.records import Record, replace
-from barca.schemas import KEY, OUTCOMES, empty
+from barca.schemas import KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from barca.exec.boundary import Alarm, Failure
+    from barca.exec.boundary import Alarm
     from barca.exec.capture import Recorder
-    from barca.model import Definition, Work, WorkerDied
-
-
-def part_of(work: Work, first: int, count: int = 1) -> Work:
-    """The work of some consecutive calls of a work of several."""
-    chosen = work.calls[first : first + count]
-    offset = sum(keys for _, keys in work.calls[:first])
-    length = sum(keys for _, keys in chosen)
-    inputs = tuple(
-        replace(binding, fragments=binding.fragments.slice(offset, length))
-        if binding.mode == "same_key"
-        else binding
-        for binding in work.inputs
-    )
-    return replace(
-        work,
-        id=chosen[0][0],
-        keys=work.keys.slice(offset, length),
-        calls=chosen if count > 1 else (),
-        inputs=inputs,
-    )
-
-
-def parts_of(work: Work, result: WorkResult) -> Iterator[tuple[Work, WorkResult]]:
-    """Each part of a result with the work that it is of; of a work of one call, these two."""
-    if not work.calls:
-        yield work, result
-        return
-    first = 0
-    for part in result.parts:
-        count = max(1, len(part.took))
-        yield part_of(work, first, count), part
-        first += count
+    from barca.model import Definition
 
 
 class Done(Record):
@@ -186,27 +155,4 @@ class Trip(Calling):
 
     def result(self, elapsed_seconds: float) -> WorkResult:
         """What became of the calls, as far as they were begun."""
-        return _of_parts(self._parts, elapsed_seconds)
-
-
-def failed_result(work: Work, failure: Failure, *, elapsed_seconds: float = 0.0) -> WorkResult:
-    """The result of a work whose every key failed for one reason."""
-    if work.calls:
-        parts = (part_of(work, index) for index in range(len(work.calls)))
-        return _of_parts(tuple(failed_result(part, failure) for part in parts), elapsed_seconds)
-    keys = work.keys.get_column(KEY).to_list()
-    outcomes = outcome_rows(keys, dict.fromkeys(keys, failure), elapsed_seconds, work.attempt)
-    return WorkResult(outcomes=outcomes, fragments=NOTHING, elapsed_seconds=elapsed_seconds)
-
-
-def own_death(death: WorkerDied) -> WorkerDied:
-    """Of the death of a work's worker, what is of the call that it was on."""
-    before = sum(part.elapsed_seconds for part in death.finished.parts) if death.finished is not None else 0.0
-    elapsed_seconds = max(0.0, death.elapsed_seconds - before)
-    return replace(death, begun=None, finished=None, elapsed_seconds=elapsed_seconds)
-
-
-def _of_parts(parts: tuple[WorkResult, ...], elapsed_seconds: float) -> WorkResult:
-    return WorkResult(
-        outcomes=empty(OUTCOMES), fragments=NOTHING, elapsed_seconds=elapsed_seconds, parts=parts
-    )
+        return result_of(self._parts, elapsed_seconds)

@@ -76,7 +76,8 @@ def serve(pipe: Connection) -> None:
     receiver.start()
     tools: Tools | BaseException
     try:
-        from barca.exec import call, capture  # noqa: F401  # the import is what takes time
+        # all that `_run` imports, while the plan is made
+        from barca.exec import call, capture, parts, progress, spill, wire  # noqa: F401
 
         capture.install()
         tools = pickle.loads(messages.get()[0])

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from barca._typing import NodeId
     from barca.config import Config
     from barca.exec.pool import Workers
+    from barca.exec.processes import ProcessExecutor
     from barca.exec.report import RunReport
     from barca.exec.run_ports import Publishing
     from barca.graph import Node
@@ -88,21 +89,24 @@ class Running(Record, kw_only=True):
         for listener in self.listeners:
             listener(event)
 
-    def make_executor(self) -> tuple[Executor, bool]:
-        """The executor, and whether this run must shut it down."""
-        from barca.exec.executors import InlineExecutor, ProcessExecutor
+    def make_executor(self) -> tuple[Executor, ProcessExecutor | None]:
+        """The executor, and again where this run must shut it down."""
         from barca.exec.pool import Workers
 
         logs = self.store_root / "logs"
         if self.executor == "inline":
-            return InlineExecutor(self.store, load_function, logs), True
+            from barca.exec.inline import InlineExecutor
+
+            return InlineExecutor(self.store, load_function, logs), None
         if self.executor == "processes" or isinstance(self.executor, Workers):
+            from barca.exec.processes import ProcessExecutor
+
             workers = self.config.pool_size if isinstance(self.executor, str) else self.executor
             processes = ProcessExecutor(workers, self.store, load_function, logs)
             processes.start()  # a worker gets ready while the plan is made
-            return processes, True
+            return processes, processes
         if not isinstance(self.executor, str):
-            return self.executor, False
+            return self.executor, None
         raise UsageError(
             f"there is no executor `{self.executor}`",
             code="executor",
@@ -117,21 +121,28 @@ def execute(running: Running, world: World, request: Request) -> RunReport:
         BarcaError: Before anything ran: the request is wrong. Later: the store failed, or `Cancelled`.
     """
     clock = SystemClock()
-    executor, owned = running.make_executor()
+    executor, own = running.make_executor()
     try:
         plan = world.plan(world.freeze(request, predict=False))
         check_selection(plan, request.named)
         warnings = running.warnings(plan)
         for warning in warnings:
             running.tell(events.Warned(warning))
-        report = _record(running, world, plan, executor, clock)
+        report = _record(running, world, plan, executor, own, clock)
         return replace(report, warnings=[*warnings, *report.warnings])
     finally:
-        if owned:
-            executor.shutdown(cancel=True)
+        if own is not None:
+            own.shutdown(cancel=True)
 
 
-def _record(running: Running, world: World, plan: Plan, executor: Executor, clock: SystemClock) -> RunReport:
+def _record(
+    running: Running,
+    world: World,
+    plan: Plan,
+    executor: Executor,
+    own: ProcessExecutor | None,
+    clock: SystemClock,
+) -> RunReport:
     """Run the plan between a marker, which a killed run leaves behind, and the row of the run."""
     run, started = running.run, clock.monotonic()
     run_id = run.id
@@ -143,6 +154,8 @@ def _record(running: Running, world: World, plan: Plan, executor: Executor, cloc
     report = None
     try:
         report = runner.run()
+        if own is not None:
+            own.release()
     except Cancelled:
         ended.status, ended.counts = "cancelled", counts_of(runner.report(0.0))
         raise

@@ -13,7 +13,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from barca.exec.executors import InlineExecutor, ProcessExecutor
+from barca.exec.inline import InlineExecutor
+from barca.exec.processes import ProcessExecutor
 from barca.exec.pool import WorkerEnded
 from barca.exec.progress import _STEP, Progress
 from barca.exec.worker import Order

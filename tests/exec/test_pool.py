@@ -12,7 +12,7 @@ import pytest
 
 from barca.discovery.refs import load_function
 from barca.exec import pool
-from barca.exec.executors import ProcessExecutor
+from barca.exec.processes import ProcessExecutor
 from barca.exec.launch import Setup
 from barca.exec.pool import Worker, WorkerEnded, Workers
 from barca.io.storage import FilePackStore

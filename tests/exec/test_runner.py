@@ -16,7 +16,7 @@ from barca.exec.attempts import died_on
 from barca.exec.queues import NodeQueue
 from barca.exec.run_ports import NoSinks, RunPorts
 from barca.exec.runner import Runner
-from barca.exec.trips import part_of
+from barca.exec.division import part_of
 from barca.hashing import hash_text
 from barca.model import FunctionRef, Work, WorkerDied, WorkResult
 from barca.plan import build_plan

@@ -14,7 +14,7 @@ from barca.exec import trips
 from barca.exec.call import Interrupted, execute, recover
 from barca.exec.records import Ended, call_rows, materialization_rows
 from barca.exec.spill import Spill, read_spill
-from barca.exec.trips import failed_result, own_death, part_of, parts_of
+from barca.exec.division import failed_result, own_death, part_of, parts_of
 from barca.io.logs import read_logs
 from barca.io.memory import MemoryPackStore
 from barca.model import Fingerprint, InputBinding, Work, WorkerDied, WorkResult

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from barca.discovery.refs import load_function
-from barca.exec.executors import ProcessExecutor
+from barca.exec.processes import ProcessExecutor
 from barca.io.logs import read_logs
 from barca.io.storage import FilePackStore, process_exists
 from barca.model import FunctionRef, WorkerDied, WorkResult
@@ -336,7 +336,7 @@ SCRIPT = """
     import os, sys
     from pathlib import Path
     from barca.discovery.refs import load_function
-    from barca.exec.executors import ProcessExecutor
+    from barca.exec.processes import ProcessExecutor
     from barca.io.storage import FilePackStore
     from tests.exec.works import make_work, succeeded, write_steps
 
