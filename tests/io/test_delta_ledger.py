@@ -153,7 +153,10 @@ def test_every_version_is_what_delta_takes_it_for(history: list[Any], interval: 
                 commit(ledger, pl.concat([rows(node, ["k"]) for node in sorted(step)]))
         last = last_version(table)
         for version in range((-1 if last is None else last) + 1):
-            assert snapshot(table, version) == by_delta(table, version)
+            told = by_delta(table, version)
+            assert snapshot(table, version) == told
+            patch.setattr(commits, "_known", {})  # as another process finds it
+            assert snapshot(table, version) == told
 
 
 def test_a_log_that_others_changed_is_read_by_delta(ledger: DeltaLedger, table: Path):
@@ -434,6 +437,39 @@ def test_checkpoints_come_every_twenty_commits(ledger: DeltaLedger, table: Path)
     assert checkpoints == [19, 39]
     assert last_checkpoint(table) == 39
     assert everything(ledger).height == 45
+
+
+def test_another_process_reads_the_head_that_a_checkpoint_leaves(
+    ledger: DeltaLedger, table: Path, monkeypatch: pytest.MonkeyPatch
+):
+    commit(ledger, *(rows("n", [f"k{number}"]) for number in range(22)))
+    told, head = snapshot(table), table / "_head.json"
+    DeltaTable(table).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
+
+    def found_by_another() -> Any:
+        monkeypatch.setattr(commits, "_known", {})
+        return snapshot(table)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commits, "checkpoint_before", lambda *_: pytest.fail("read the checkpoint"))
+        assert found_by_another() == told
+    for content in (b"", b"[]", b'{"version": 19}', head.read_bytes()[:-20]):
+        head.write_bytes(content)
+        assert found_by_another() == told
+    head.unlink()
+    assert found_by_another() == told
+
+
+def test_a_head_of_a_commit_that_was_lost_is_none(
+    ledger: DeltaLedger, table: Path, monkeypatch: pytest.MonkeyPatch
+):
+    commit(ledger, *(rows("n", [f"k{number}"]) for number in range(20)))
+    log.commit_file(table, 19).write_bytes(b"{}")  # of other rows
+    next(table.glob("_delta_log/*.checkpoint.parquet")).unlink()
+    (table / "_delta_log" / "_last_checkpoint").unlink()
+    assert commits._read_head(table) is not None
+    monkeypatch.setattr(commits, "_known", {})
+    assert len(snapshot(table, 19).files) == 18
 
 
 def test_old_removed_files_and_orphans_are_vacuumed_and_young_ones_kept(

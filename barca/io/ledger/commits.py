@@ -12,6 +12,7 @@ import json
 import os
 import time
 import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -72,13 +73,13 @@ def snapshot(table: Path, version: int | None = None) -> Snapshot:
     return found
 
 
-_known: dict[Path, tuple[tuple[int, int, int], Snapshot]] = {}
+_known: dict[Path, tuple[tuple[int, ...], Snapshot]] = {}
 """The last snapshot of each table of this process, with what tells the file of its commit from any other."""
 
 _MOST_KNOWN: Final = 32
 
 
-def _identity(file: Path) -> tuple[int, int, int] | None:
+def _identity(file: Path) -> tuple[int, ...] | None:
     try:
         status = file.stat()
     except FileNotFoundError:
@@ -94,9 +95,39 @@ def _remember(table: Path, found: Snapshot) -> None:
         _known[table] = identity, found
 
 
+_HEAD: Final = "_head.json"
+"""File of a table, which Delta leaves alone: a snapshot for other processes."""
+
+
+def keep_head(table: Path) -> None:
+    """Leave the newest snapshot where other processes find it: they read it sooner than a checkpoint.
+
+    It is a shortcut and nothing else, so nothing is flushed, and one that is missing or torn is no head.
+    """
+    found = snapshot(table)
+    identity = _identity(commit_file(table, found.version))
+    if identity is None or not found.plain:
+        return
+    files = [(file.stamp, file.path, file.node, file.size, file.rows) for file in found.files]
+    head = {"commit": identity, "version": found.version, "columns": sorted(found.columns), "files": files}
+    staging = table / f"{STAGING_PREFIX}{os.getpid()}-{uuid.uuid4().hex}"
+    with suppress(OSError):
+        staging.write_text(json.dumps(head), encoding="utf-8")
+        staging.replace(table / _HEAD)
+
+
+def _read_head(table: Path) -> tuple[tuple[int, ...], Snapshot] | None:
+    try:
+        head = json.loads((table / _HEAD).read_bytes())
+        files = [DataFile(*file) for file in head["files"]]
+        return tuple(head["commit"]), Snapshot(head["version"], files, frozenset(head["columns"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
 def _after_known(table: Path, version: int) -> Snapshot | None:
     """The last snapshot with the commits since added, if it is of the same table, and not a later one."""
-    identity, known = _known.get(table, (None, None))
+    identity, known = _known.get(table) or _read_head(table) or (None, None)
     if known is None or known.version > version or _identity(commit_file(table, known.version)) != identity:
         return None
     if known.version == version:

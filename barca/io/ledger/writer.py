@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from barca.errors import LedgerError
 from barca.io.appending import Batch, GroupedWriter
-from barca.io.ledger.commits import Overtaken, commit, snapshot
+from barca.io.ledger.commits import Overtaken, commit, keep_head, snapshot
 from barca.io.ledger.log import find_batch, flush_checkpoint, flush_commits, last_checkpoint, last_version
 from barca.io.ledger.tables import (
     CHECKPOINT_INTERVAL,
@@ -163,3 +163,4 @@ def checkpoint(path: Path) -> None:
     with contextlib.suppress(LedgerError), delta_errors(path, "checkpointed"):
         open_table(path).create_checkpoint()
         flush_checkpoint(path)
+        keep_head(path)
