@@ -88,6 +88,7 @@ class RunPorts(Record, kw_only=True):
         make_work: Describes a work: node, keys, attempt, and what gives the fragments a source holds.
         capacity: Sum of weights that may run at once.
         publications: What sinks hold.
+        meanwhile: Called whenever all that may start has, to begin what is to be done beside it.
     """
 
     executor: Executor
@@ -98,6 +99,7 @@ class RunPorts(Record, kw_only=True):
     make_work: Callable[..., Work]
     capacity: int
     publications: Publishing
+    meanwhile: Callable[[], None]
 
     def last_endings(self, seconds: float) -> Iterator[tuple[Pending, WorkResult | WorkerDied]]:
         """The works that end within some seconds, no other begun; another Ctrl-C cuts that short."""

@@ -155,7 +155,8 @@ class Runner:
         """One round; whether there is another."""
         self._wake_delayed()
         self._start()
-        self._journal.tick()  # while the workers are busy
+        self._ports.meanwhile()  # while the workers are busy
+        self._journal.tick()
         in_flight = any(queue.in_flight for queue in self._queues.values())
         if not in_flight and not self._delayed:
             return self._settle_finished()

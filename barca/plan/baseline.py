@@ -59,11 +59,20 @@ class Baseline(Record, kw_only=True):
 
 
 def keyed_groups(graph: Graph, cone: Sequence[NodeId]) -> dict[NodeId, list[Node]]:
-    """Keyed sources with the nodes of the cone that take their keys from them, directly or down a chain.
+    """Of `taking_keys`, the groups whose run hashes depend on the source's values and little else.
 
     Left out are groups with a node whose run hashes depend on more than the source's values, the code, and
     nodes outside that are read whole.
     """
+    return {
+        source: nodes
+        for source, nodes in taking_keys(graph, cone).items()
+        if all(_stays(node, source, {one.id for one in nodes}) for node in nodes)
+    }
+
+
+def taking_keys(graph: Graph, cone: Sequence[NodeId]) -> dict[NodeId, list[Node]]:
+    """Keyed sources with the nodes of the cone that take their keys from them, directly or down a chain."""
     groups: dict[NodeId, list[Node]] = {}
     root: dict[NodeId, NodeId] = {}
     for node_id in cone:
@@ -75,11 +84,7 @@ def keyed_groups(graph: Graph, cone: Sequence[NodeId]) -> dict[NodeId, list[Node
         if found is not None:
             root[node_id] = found
             groups.setdefault(found, []).append(node)
-    return {
-        source: nodes
-        for source, nodes in groups.items()
-        if all(_stays(node, source, {one.id for one in nodes}) for node in nodes)
-    }
+    return groups
 
 
 def _stays(node: Node, source: NodeId, group: set[NodeId]) -> bool:

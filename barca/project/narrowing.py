@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import polars as pl
@@ -21,12 +21,12 @@ from barca.plan.build import build_plan
 from barca.plan.inputs import Unchanged
 from barca.plan.keys import keyed_keys
 from barca.plan.parts import Unknown, whole_identity
+from barca.project.ahead import Ahead
 from barca.records import fields_of, replace
 from barca.schemas import DIGEST, FORMAT, FRAGMENTS, KEY, KEYED, PATH, ROWS, STATE, dimension, empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import Future
 
     from barca._typing import NodeId
     from barca.exec.report import NodeReport, RunReport
@@ -65,7 +65,7 @@ class Narrowing:
         groups: Keyed source to the nodes whose rows are not read before its result is known.
         baselines: Their baselines.
         observed: Row of `schemas.FRAGMENTS` of each keyed source whose group was narrowed.
-        former: What keyed sources returned the last time, being read.
+        former: What keyed sources returned the last time.
     """
 
     def __init__(
@@ -82,15 +82,14 @@ class Narrowing:
         self.groups: dict[NodeId, list[Node]] = {}
         self.baselines: dict[NodeId, Baseline] = {}
         self.observed: dict[NodeId, pl.DataFrame] = {}
-        self.former: dict[NodeId, Future[pl.DataFrame]] = {}
+        self.former = Ahead[pl.DataFrame]()
 
-    def look(self, graph: Graph, cone: Sequence[NodeId], *, ahead: bool = False) -> set[NodeId]:
+    def look(self, graph: Graph, cone: Sequence[NodeId]) -> set[NodeId]:
         """Find the groups that have baselines.
 
         Args:
             graph: The nodes.
             cone: Those of the plan.
-            ahead: Whether their sources will run: what they returned the last time is read meanwhile.
 
         Returns:
             The nodes of the groups.
@@ -101,12 +100,7 @@ class Narrowing:
             if len(found) == len(nodes) and len(observed) == 1:
                 self.groups[source] = nodes
                 self.baselines.update(found)
-        if ahead and self.groups:
-            reader = ThreadPoolExecutor(1, "barca-former")
-            for source, nodes in self.groups.items():
-                row = _row(self.baselines[nodes[0].id])
-                self.former[source] = reader.submit(self.read_keyed, self.store, row)
-            reader.shutdown(wait=False)
+        self.former.add({source: partial(self._read_former, source) for source in self.groups})
         return {node.id for nodes in self.groups.values() for node in nodes}
 
     def _baseline(self, node_id: NodeId) -> Baseline | None:
@@ -153,8 +147,10 @@ class Narrowing:
 
     def _was(self, source: NodeId) -> pl.DataFrame:
         """What a keyed source returned the last time."""
-        if source in self.former:
-            return self.former.pop(source).result()
+        read = self.former.take(source)
+        return self._read_former(source) if read is None else read
+
+    def _read_former(self, source: NodeId) -> pl.DataFrame:
         return self.read_keyed(self.store, _row(self.baselines[self.groups[source][0].id]))
 
     def _inputs(

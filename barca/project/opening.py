@@ -10,6 +10,7 @@ from barca.discovery.broken import broken_node
 from barca.errors import LoadError
 from barca.fingerprint import Fingerprinter
 from barca.io.fragments import read_keyed
+from barca.project.ahead import Ahead
 from barca.project.narrowing import Narrowing
 from barca.project.request import make_request
 from barca.project.world import UNGROUPED, World
@@ -87,6 +88,7 @@ class Opening:
             variables=self.variables,
             memory_limit=self.memory_limit,
             read_keyed=read_keyed,
+            coming=Ahead(),
             narrowing=Narrowing(notes, self.store, reader, read_keyed),
         )
         return world, request

@@ -210,6 +210,7 @@ def _ports(
         ),
         capacity=running.config.capacity,
         publications=_publications(running, world, plan, run_id, writer, clock),
+        meanwhile=world.read_ahead,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,7 @@ from barca.discovery.broken import user_traceback
 from barca.errors import DefinitionError
 from barca.io.keyed import keyed_as
 from barca.model import BatchesAuto, BatchesBy
+from barca.plan.baseline import taking_keys
 from barca.plan.batching import effective_batch
 from barca.plan.build import build_plan, sources_to_load
 from barca.plan.inputs import PlanInputs
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from barca.model import Definition, Fingerprint
     from barca.plan.inputs import BatchOverride, NodePlan, Plan
     from barca.ports import LedgerReader, PackStore
+    from barca.project.ahead import Ahead
     from barca.project.narrowing import Narrowing
 
 MANY_SELECTED: Final = 10_000
@@ -74,6 +77,7 @@ class World(Record, kw_only=True):
         variables: Environment variables set for this run, over the process's own.
         memory_limit: Bytes that a call of `batch="auto"` may take where it does not say; `None` is no limit.
         read_keyed: Reads a keyed fragment: store and its row, to a frame of `schemas.KEYED`.
+        coming: Rows of nodes whose keys a source will tell, by that source.
         narrowing: What an earlier run found out, by which keys that stay need not be planned; `None` plans
             every key.
     """
@@ -87,6 +91,7 @@ class World(Record, kw_only=True):
     variables: Mapping[str, str]
     memory_limit: int | None
     read_keyed: Callable[[PackStore, pl.DataFrame], pl.DataFrame]
+    coming: Ahead[dict[NodeId, pl.DataFrame]]
     narrowing: Narrowing | None = None
 
     def freeze(self, request: Request, *, predict: bool) -> PlanInputs:
@@ -95,7 +100,11 @@ class World(Record, kw_only=True):
         nodes = [self.graph.nodes[node_id] for node_id in cone]
         forced = request.selection or request.refresh or request.refresh_all
         narrowing = None if forced else self.narrowing
-        later: set[NodeId] = narrowing.look(self.graph, cone, ahead=not predict) if narrowing else set()
+        later: set[NodeId] = narrowing.look(self.graph, cone) if narrowing else set()
+        if not predict:
+            groups = taking_keys(self.graph, [node_id for node_id in cone if node_id not in later])
+            self.coming.add({source: partial(self._rows, group, request) for source, group in groups.items()})
+            later |= {node.id for group in groups.values() for node in group}
         return PlanInputs(
             graph=self.graph,
             targets=request.targets,
@@ -104,9 +113,7 @@ class World(Record, kw_only=True):
             explicit={
                 node.id: {name: self.explicit[node.id, name] for name in node.explicit} for node in nodes
             },
-            materialized=self.reader.materialized_many(
-                (node_id for node_id in cone if node_id not in later), _selected(nodes, request.selection)
-            ),
+            materialized=self._rows([node for node in nodes if node.id not in later], request),
             definitions=self.reader.scan("definitions").collect(engine="in-memory"),
             predict=predict,
             selection=request.selection,
@@ -121,6 +128,16 @@ class World(Record, kw_only=True):
             ),
             memory_limit=self.memory_limit,
         )
+
+    def _rows(self, nodes: Sequence[Node], request: Request) -> dict[NodeId, pl.DataFrame]:
+        """Rows of `schemas.MATERIALIZATIONS` of nodes, of the selected keys at least."""
+        return self.reader.materialized_many([node.id for node in nodes], _selected(nodes, request.selection))
+
+    def read_ahead(self) -> None:
+        """Begin to read what plans will ask for once sources have run."""
+        self.coming.begin()
+        if self.narrowing is not None:
+            self.narrowing.former.begin()
 
     def _env(self, node: Node) -> dict[str, str | None]:
         return {name: self.variables.get(name, os.environ.get(name)) for name in node.definition.env}
@@ -209,6 +226,8 @@ class World(Record, kw_only=True):
     def _load(self, source: NodeId, row: pl.DataFrame, plan: Plan, bad: Collection[str]) -> PlanInputs:
         """The inputs with what a keyed source returned, or as much of it as may have changed."""
         inputs = plan.inputs
+        if (rows := self.coming.take(source)) is not None:
+            inputs = replace(inputs, materialized={**inputs.materialized, **rows})
         readable = row.item(0, PATH) not in bad
         if self.narrowing is not None and source in self.narrowing.groups:
             if readable and (narrowed := self.narrowing.narrow(source, row, plan)) is not None:

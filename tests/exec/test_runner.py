@@ -206,6 +206,7 @@ class Run:
             replan=self.replan,
             make_work=make_work,
             capacity=capacity,
+            meanwhile=lambda: None,
         )
         self.runner = Runner("run", self.plan, ports)
 
