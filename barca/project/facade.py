@@ -11,14 +11,9 @@ from barca.discovery import discover, graph_of
 from barca.errors import DefinitionError, InputError, LoadError, plural
 from barca.exec.memory import total_memory
 from barca.graph import names_of
-from barca.io.annotations import return_annotation
-from barca.io.fragments import scan_fragments
 from barca.io.ledger import DeltaLedger
 from barca.io.notes import Notes
 from barca.io.storage import FilePackStore
-from barca.io.values import read_values
-from barca.project.current import Current
-from barca.project.forecast import Forecast
 from barca.project.launching import Launcher
 from barca.project.listing import listing, outline
 from barca.project.opening import Opening, ids_of
@@ -26,7 +21,6 @@ from barca.project.reading import STORE, Reading
 from barca.project.request import as_list, find_targets, only_one, only_target, require_only_partition
 from barca.project.results import Result
 from barca.project.selection import check_selection, selected_nothing
-from barca.project.state import Status, unresolved
 from barca.project.warnings import plan_warnings
 from barca.tracebacks import notebook
 
@@ -41,11 +35,14 @@ if TYPE_CHECKING:
     from barca.model import Definition
     from barca.plan.inputs import NodePlan, Plan
     from barca.ports import Executor, Ledger, Listener
+    from barca.project.current import Current
     from barca.project.diagnosis import Doctor
     from barca.project.explanation import Explanation
+    from barca.project.forecast import Forecast
     from barca.project.lookback import Lookback
     from barca.project.moments import When
     from barca.project.request import Options, Selection, Target, Targets
+    from barca.project.state import Status
     from barca.project.world import Request, World
 
 
@@ -159,6 +156,8 @@ class Project(Reading):
 
     def plan(self, targets: Targets = None, **options: Unpack[Options]) -> Forecast:
         """What `get` with the same arguments would do; nothing is executed or written."""
+        from barca.project.forecast import Forecast
+
         world, plan, request = self._forecast(targets, options)
         check_selection(plan, request.named)
         warnings = [*plan_warnings(plan, whole=targets is None), *selected_nothing(plan)]
@@ -177,6 +176,8 @@ class Project(Reading):
         Raises:
             BarcaError: A step failed, or the results are not tables.
         """
+        from barca.io.fragments import scan_fragments
+
         if (as_of := options.pop("as_of", None)) is not None:
             require_only_partition(options)
             (only,) = only_one(as_list(target), "scan")
@@ -197,6 +198,8 @@ class Project(Reading):
 
     def status(self, targets: Targets = None) -> Status:
         """The state of the targets and what they read; of every node without targets."""
+        from barca.project.state import Status, unresolved
+
         world, plan, _ = self._forecast(targets, {}, tasks=True)
         return Status(plan, unresolved(world.reader), world.reader.latest(plan.nodes))
 
@@ -204,6 +207,7 @@ class Project(Reading):
         """Why the keys of a target run, or don't, and how its code differs from that of the last success."""
         from barca.project.blockage import Blockage
         from barca.project.explanation import Explanation
+        from barca.project.state import unresolved
 
         forecast = self.plan(target, partition=partition).whole()
         (node_id,) = only_one(forecast.plan.targets, "explain")
@@ -296,6 +300,8 @@ class Project(Reading):
         return self._ledger
 
     def _current(self) -> Current:
+        from barca.project.current import Current
+
         return Current(self.graph, self._reader(), self._store, self._planned)
 
     def _planned(self, node_id: NodeId) -> NodePlan | None:
@@ -364,6 +370,9 @@ class Project(Reading):
         return "processes" if self._definitions is None else "inline"
 
     def _read_values(self, node_id: NodeId, held: pl.DataFrame) -> dict[str, Any]:
+        from barca.io.annotations import return_annotation
+        from barca.io.values import read_values
+
         node = self.graph.nodes[node_id]
         # what a batch function returns says nothing of one key's value
         batched = node.definition.batch is not None

@@ -9,7 +9,7 @@ from barca.discovery import evaluate_groups, evaluate_partitions
 from barca.discovery.broken import broken_node
 from barca.errors import LoadError
 from barca.fingerprint import Fingerprinter
-from barca.io.fragments import read_keyed
+from barca.io.keyed import read_keyed
 from barca.project.ahead import Ahead
 from barca.project.narrowing import Narrowing
 from barca.project.request import make_request
