@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from barca.exec.boundary import Failure
+from barca.frames import filled, same_value
+from barca.lookup import lookup
 from barca.schemas import (
     ATTEMPTS,
     ELAPSED_SECONDS,
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
     from barca.model import WorkerDied
 
+_FAILURE: Final = (STATUS, ERROR_TYPE, ERROR_MESSAGE, TRACEBACK)
+
 
 def outcome_rows(
     keys: Sequence[str],
@@ -38,26 +42,19 @@ def outcome_rows(
         elapsed_seconds: Of each key's call, or of the one call.
         attempt: Which attempt it was.
     """
-    frame = pl.DataFrame({KEY: keys}, schema={KEY: pl.String})
-    elapsed = (
-        elapsed_seconds
+    same = {STATUS: "success", ATTEMPTS: attempt, **dict.fromkeys((ERROR_TYPE, ERROR_MESSAGE, TRACEBACK))}
+    columns = {name: same_value(name, value, OUTCOMES[name], len(keys)) for name, value in same.items()}
+    columns[KEY] = pl.Series(KEY, keys, pl.String)
+    columns[ELAPSED_SECONDS] = (
+        same_value(ELAPSED_SECONDS, elapsed_seconds, pl.Float64, len(keys))
         if isinstance(elapsed_seconds, float)
-        else pl.Series(elapsed_seconds, dtype=pl.Float64)
+        else pl.Series(ELAPSED_SECONDS, elapsed_seconds, pl.Float64)
     )
-    columns = {
-        KEY: pl.col(KEY),
-        STATUS: pl.lit("success"),
-        **dict.fromkeys((ERROR_TYPE, ERROR_MESSAGE, TRACEBACK), pl.lit(None, pl.String)),
-        ATTEMPTS: pl.lit(attempt, pl.Int64),
-        ELAPSED_SECONDS: pl.lit(elapsed),
-    }
-    if not failures:
-        return frame.select(columns[name].alias(name) for name in OUTCOMES)
-    frame = frame.select(columns[name].alias(name) for name in (KEY, ATTEMPTS, ELAPSED_SECONDS))
-    told = _failure_rows(failures)
-    return frame.join(told, on=KEY, how="left", maintain_order="left").select(
-        pl.col(name).fill_null("success") if name == STATUS else pl.col(name) for name in OUTCOMES
-    )
+    if failures:
+        told = lookup(columns[KEY].to_frame(), _failure_rows(failures), _FAILURE)
+        columns |= {name: told.get_column(name) for name in _FAILURE}
+        columns[STATUS] = filled(columns[STATUS], "success")
+    return pl.DataFrame([columns[name] for name in OUTCOMES])
 
 
 def success_rows(keys: pl.Series, elapsed_seconds: float, attempt: int) -> pl.DataFrame:
@@ -84,14 +81,15 @@ def death_rows(keys: pl.DataFrame, death: WorkerDied, attempt: int) -> pl.DataFr
 
 def _failure_rows(failures: Mapping[str, Failure]) -> pl.DataFrame:
     """`key, status, error_type, error_message, traceback`; one text for keys that share one failure."""
-    texts = dict.fromkeys((KEY, STATUS, ERROR_TYPE, ERROR_MESSAGE, TRACEBACK), pl.String)
+    texts = dict.fromkeys((KEY, *_FAILURE), pl.String)
     first = next(iter(failures.values()))
     if all(failure is first for failure in failures.values()):
-        shared = {ERROR_TYPE: first.error_type, ERROR_MESSAGE: first.message, TRACEBACK: first.traceback}
-        return pl.DataFrame({KEY: list(failures)}, schema={KEY: pl.String}).with_columns(
-            pl.lit("failed").alias(STATUS),
-            *(pl.lit(text, pl.String).alias(name) for name, text in shared.items()),
-        )
+        told = ("failed", first.error_type, first.message, first.traceback)
+        shared = [
+            same_value(name, text, pl.String, len(failures))
+            for name, text in zip(_FAILURE, told, strict=True)
+        ]
+        return pl.DataFrame([pl.Series(KEY, list(failures), pl.String), *shared])
     rows = [
         (key, "failed", failure.error_type, failure.message, failure.traceback)
         for key, failure in failures.items()

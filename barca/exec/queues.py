@@ -256,22 +256,20 @@ class NodeQueue:
         free, self.waiting = self._split_free()
         if free.is_empty():
             return
-        ready = Ready(without(free, _WAITS), inputs=self._inputs(free))
-        if self._cut_here:
-            self.ready.append(ready)
-            return
-        runs = free.select(pl.col(CALL).rle_id()).to_series().rle().struct.field("len").to_list()
-        self.ready.append(replace(ready, sizes=tuple(runs)))
+        sizes: tuple[int, ...] = ()
+        if not self._cut_here:
+            free = free.sort(pl.col(ORDINAL).min().over(CALL), ORDINAL)
+            runs = free.select(pl.col(CALL).rle_id().rle().struct.field("len"))
+            sizes = tuple(runs.to_series().to_list())
+        self.ready.append(Ready(without(free, _WAITS), inputs=self._inputs(free), sizes=sizes))
 
     def _split_free(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """What waits for nothing any more, call by call, and the rest."""
+        """What waits for nothing any more, and the rest; a call that is planned starts whole."""
+        waits = self.waiting.get_column(_WAITS) > 0
+        held = where(self.waiting, waits)
         if self._cut_here:
-            free = self.waiting.get_column(_WAITS) <= 0
-            return where(self.waiting, free), where(self.waiting, ~free)
-        first, waits = pl.col(ORDINAL).min().over(CALL), pl.col(_WAITS).max().over(CALL)
-        marked = self.waiting.with_columns(first.alias("first"), (waits <= 0).alias("free"))
-        chosen = marked.filter("free").sort("first", ORDINAL)
-        return without(chosen, "first", "free"), without(marked.filter(~pl.col("free")), "first", "free")
+            return where(self.waiting, ~waits), held
+        return absent(self.waiting, held, CALL), among(self.waiting, held, CALL)
 
     def _inputs(self, keys: pl.DataFrame) -> dict[NodeId, pl.DataFrame]:
         """What keys read key for key, looked up together."""

@@ -120,10 +120,7 @@ def newest(rows: pl.DataFrame) -> pl.DataFrame:
         return rows
     several = where(rows[[KEY, RUN_HASH]], repeated)
     last = several.select(pl.struct(KEY, RUN_HASH).is_last_distinct()).to_series()
-    if last.all():
-        return rows
-    superseded = repeated.arg_true().filter(~last)
-    return rows.filter(~pl.int_range(pl.len(), dtype=pl.UInt32).is_in(superseded.implode()))
+    return rows if last.all() else where(rows, (~repeated).scatter(repeated.arg_true(), last))
 
 
 def revised(rows: pl.DataFrame, moved: pl.DataFrame, dropped: pl.DataFrame) -> pl.DataFrame:

@@ -97,8 +97,8 @@ def _skipped(node: Node, why: str) -> NodePlan:
 
 def _nothing_decided(node: Node) -> pl.DataFrame:
     """A decision without rows, with the node's dimensions, as what reads a decision expects them."""
-    own = [(name, pl.String) for name in dimensions(node.dimensions)]
-    return pl.DataFrame(schema=[*_UNDECIDED.items(), *own])
+    own = [pl.Series(name, [], pl.String) for name in dimensions(node.dimensions)]
+    return empty(_UNDECIDED).hstack(own)
 
 
 def _plan_node(node: Node, inputs: PlanInputs, decided: Mapping[NodeId, NodePlan]) -> NodePlan:

@@ -11,7 +11,7 @@ from barca.frames import where
 from barca.hashing import hash_text
 from barca.lookup import among, lookup
 from barca.plan.decide import newest
-from barca.schemas import CHANGED, DEFINITION_HASH, ENV_HASH, INPUT_HASHES, KEY, RUN_HASH
+from barca.schemas import CHANGED, CHANGES, DEFINITION_HASH, ENV_HASH, INPUT_HASHES, KEY, RUN_HASH, empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -60,6 +60,8 @@ def with_changed(
     table = pl.DataFrame([last.get_column(KEY), *old])
     both = lookup(stale[[KEY, RUN_HASH, INPUT_HASHES]], table, [column.name for column in old])
     both = where(both, both.get_column(RUN_HASH) != both.get_column(_OLD + RUN_HASH))
+    if both.is_empty():
+        return empty(CHANGES)
     both = _named(both, DEFINITION_HASH, lambda old: _components(old, fingerprint, definitions))
     both = _named(both, ENV_HASH, lambda old: _variables(old, env_marks(env)))
     names = [_NAMES + DEFINITION_HASH, _NAMES + ENV_HASH]
