@@ -78,6 +78,9 @@ class Worker:
         try:
             if self._pipe.poll():
                 return cast("tuple[Answer, list[bytearray]]", receive(self._pipe))
+        except KeyboardInterrupt:  # the rest of the answer would be taken for another
+            self.kill()
+            raise
         except Exception:  # the end of the pipe, or rubbish that a step wrote to it
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(LAST_SECONDS)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from barca.errors import StoreError
 from barca.exec.boundary import Failure, timed_out_text
 from barca.exec.division import failed_result
+from barca.exec.interrupts import put_off
 from barca.exec.parts import PartReader
 from barca.exec.pool import WorkerEnded, Workers, wait_for_any
 from barca.exec.progress import Seen, read_progress
@@ -122,6 +123,7 @@ class ProcessExecutor:
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._queue: deque[ProcessPending] = deque()
         self._running: list[ProcessPending] = []
+        self._ended: list[tuple[ProcessPending, WorkResult | WorkerDied]] = []
 
     def start(self) -> None:
         """Start a worker without waiting for it, so that it gets ready while a run is planned.
@@ -153,9 +155,11 @@ class ProcessExecutor:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            ended = self._collect()
-            self._fill()
-            if ended or not self._running:
+            with put_off():  # an answer is read whole, and given to somebody
+                self._ended += self._collect()
+                self._fill()
+            if self._ended or not self._running:
+                ended, self._ended = self._ended, []
                 return ended
             left = CHECK_SECONDS if deadline is None else min(CHECK_SECONDS, deadline - time.monotonic())
             if left <= 0:

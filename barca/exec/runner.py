@@ -13,6 +13,7 @@ from barca import events
 from barca.errors import Cancelled, StoreError
 from barca.exec.attempts import died_on, handed_back, next_attempt, not_ended
 from barca.exec.division import own_death, part_of, parts_of
+from barca.exec.interrupts import put_off
 from barca.exec.journal import Journal
 from barca.exec.outcomes import death_rows, success_rows
 from barca.exec.queues import NodeQueue, Ready
@@ -162,10 +163,11 @@ class Runner:
             return self._settle_finished()
         pause = POLL_SECONDS
         if self._delayed:
-            due = self._delayed[0][0] - self._ports.clock.monotonic()
-            pause = max(0.0, min(pause, due))
-        for pending, result in self._ports.executor.wait(pause):
-            self._ended(pending.work, result)
+            pause = max(0.0, min(pause, self._delayed[0][0] - self._ports.clock.monotonic()))
+        endings = self._ports.executor.wait(pause)
+        with put_off():
+            for pending, result in endings:
+                self._ended(pending.work, result)
         self._settle_finished()
         return True
 
@@ -197,9 +199,6 @@ class Runner:
         light = self._weight == 0 or self._weight + weight <= self._ports.capacity
         return light and self._running() < self._ports.executor.workers
 
-    def _held(self, node_id: NodeId) -> pl.DataFrame:
-        return self._queues[node_id].fragments()
-
     def _submit(self, queue: NodeQueue, ready: Ready, weight: int) -> None:
         kind = "b" if queue.batched else "w"
         names = [f"{kind}{next(self._numbers)}" for _ in ready.sizes or (0,)]
@@ -209,7 +208,7 @@ class Runner:
             ready=ready,
             calls=tuple(zip(names, ready.sizes, strict=True)) if len(names) > 1 else (),
             budget_seconds=BUDGET_SECONDS,
-            held=self._held,
+            held=lambda node_id: self._queues[node_id].fragments(),
         )
         queue.in_flight += 1
         self._weight += weight

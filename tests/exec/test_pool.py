@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from barca.discovery.refs import load_function
-from barca.exec import pool
+from barca.exec import messages, pool
 from barca.exec.processes import ProcessExecutor
 from barca.exec.launch import Setup
 from barca.exec.pool import Worker, WorkerEnded, Workers
@@ -163,3 +165,54 @@ def test_the_first_worker_has_every_core_and_the_others_their_share(monkeypatch:
     starting = Workers(3)
     starting.take(), starting.take()
     assert threads == ["5", "5"]
+
+
+@pytest.mark.parametrize("module", [messages, pool], ids=lambda module: module.__name__)
+def test_ctrl_c_while_an_answer_is_read_loses_nothing_of_it(
+    module: Any, tmp_path: Path, step: Callable, monkeypatch: pytest.MonkeyPatch
+):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    name = "_read" if module is messages else "receive"
+    read = getattr(module, name)
+
+    def interrupted(*arguments: Any) -> Any:
+        monkeypatch.setattr(module, name, read)
+        signal.raise_signal(signal.SIGINT)
+        return read(*arguments)
+
+    executor = ProcessExecutor(1, FilePackStore(tmp_path / "artifacts"), load_function, quiet=True)
+    try:
+        executor.submit(step())
+        monkeypatch.setattr(module, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            executor.wait(60)
+        [(_, result)] = executor.wait(60)
+        assert succeeded(result) == ["r=a"]
+        executor.submit(step(id="w2"))
+        assert succeeded(executor.wait(60)[0][1]) == ["r=a"]
+    finally:
+        executor.shutdown(cancel=True)
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_second_ctrl_c_in_the_middle_of_an_answer_ends_its_worker(
+    tmp_path: Path, step: Callable, monkeypatch: pytest.MonkeyPatch
+):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupted(*_: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    executor = ProcessExecutor(1, FilePackStore(tmp_path / "artifacts"), load_function, quiet=True)
+    try:
+        executor.submit(step())
+        with monkeypatch.context() as patch:
+            patch.setattr(messages, "_read", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                executor.wait(60)
+        executor.submit(step(id="w2"))
+        assert succeeded(executor.wait(60)[0][1]) == ["r=a"]
+    finally:
+        executor.shutdown(cancel=True)
+        signal.signal(signal.SIGINT, before)
