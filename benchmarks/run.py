@@ -55,12 +55,13 @@ class Process:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; times of all repeats, the rest of the last."""
+    """One line of the table: times of all repeats, the bare script's beside each, the rest of the last."""
 
     keys: int
     form: str
     phase: str
     seconds: list[float]
+    beside: list[float]
     peak_mb: float
     calls: int | None
     files: int
@@ -69,6 +70,11 @@ class Row:
     @property
     def median(self) -> float:
         return statistics.median(self.seconds)
+
+    @property
+    def ratio(self) -> float:
+        """To the bare script, which ran in turns with it: the pace of a machine changes over the day."""
+        return self.median / statistics.median(self.beside)
 
 
 def run(command: list[str], directory: Path) -> Process:
@@ -134,21 +140,45 @@ def expected_calls(form: str, keys: int) -> int:
     return 1 + 2 * -(-keys // size)
 
 
+class Bare:
+    """The bare script, with a version per key as they are in the beginning."""
+
+    def __init__(self, keys: int, directory: Path) -> None:
+        self.keys, self.directory, self.output = keys, directory, directory / "output"
+        self.output.mkdir()
+        write_versions(directory / "versions.json", keys, 0)
+
+    def run(self) -> Process:
+        versions = self.directory / "versions.json"
+        return run([sys.executable, str(HERE / "bare.py"), str(versions), str(self.output)], self.directory)
+
+    def row(self, repeat: int) -> Row:
+        processes = [self.run() for _ in range(repeat)]
+        seconds = [process.seconds for process in processes]
+        peak = max(process.peak_mb for process in processes)
+        return Row(self.keys, "bare Polars", "", seconds, seconds, peak, None, *on_disk(self.output))
+
+
 class Chain:
     """One project directory with the chain in it."""
 
-    def __init__(self, barca: str, directory: Path, form: str, keys: int) -> None:
+    def __init__(self, barca: str, directory: Path, form: str, bare: Bare) -> None:
         pipeline, self.options = FORMS[form]
-        self.barca, self.directory, self.form, self.keys = barca, directory, form, keys
+        self.barca, self.directory, self.form, self.keys = barca, directory, form, bare.keys
+        self.bare = bare
+        self.beside: list[float] = []
         self.generation = 0
         shutil.copy(HERE / pipeline / "pipeline.py", directory)
         (directory / "barca.toml").touch()
-        write_versions(directory / "versions.json", keys, 0)
+        write_versions(directory / "versions.json", self.keys, 0)
 
-    def command(self, *extra: str) -> Process:
-        return run(
-            [self.barca, "get", "scored", "pipeline.py", "--json", *self.options, *extra], self.directory
-        )
+    def get(self, *extra: str) -> Process:
+        return self.command("get", "scored", "pipeline.py", "--json", *self.options, *extra)
+
+    def command(self, *words: str) -> Process:
+        """Runs the bare script, then a command of barca."""
+        self.beside.append(self.bare.run().seconds)
+        return run([self.barca, *words], self.directory)
 
     def forget(self) -> None:
         shutil.rmtree(self.directory / ".barca", ignore_errors=True)
@@ -162,7 +192,7 @@ class Chain:
         processes, calls = [], 0
         for _ in range(repeat):
             prepare()
-            process = self.command()
+            process = self.get()
             result = json.loads(process.output)
             calls = calls_of(result)
             check(self.form, f"{phase}: keys that ran", result["steps_executed"], 1 + 2 * changed)
@@ -171,8 +201,7 @@ class Chain:
         return self.row(phase, processes, calls)
 
     def measure_status(self, repeat: int) -> Row:
-        command = [self.barca, "status", "pipeline.py", "--json"]
-        processes = [run(command, self.directory) for _ in range(repeat)]
+        processes = [self.command("status", "pipeline.py", "--json") for _ in range(repeat)]
         nodes = json.loads(processes[-1].output)["nodes"]
         cached = sum((node["partitions"] or {}).get("cached", 0) for node in nodes)
         check(self.form, "status: keys cached", cached, 2 * self.keys)
@@ -180,7 +209,7 @@ class Chain:
 
     def measure_selected(self, repeat: int) -> Row:
         keys = ",".join(f"d{number:06d}" for number in range(TEN))
-        processes = [self.command("--partition", f"device={keys}") for _ in range(repeat)]
+        processes = [self.get("--partition", f"device={keys}") for _ in range(repeat)]
         result = json.loads(processes[-1].output)
         check(self.form, "selected: keys that ran", result["steps_executed"], 1)
         check(self.form, "selected: keys cached", result["steps_cached"], 2 * TEN)
@@ -188,7 +217,7 @@ class Chain:
 
     def measure_dry_run(self, repeat: int) -> Row:
         before = on_disk(self.directory / ".barca")
-        processes = [self.command("--dry-run") for _ in range(repeat)]
+        processes = [self.get("--dry-run") for _ in range(repeat)]
         summary = json.loads(processes[-1].output)["summary"]
         check(self.form, "dry run: keys cached", summary["cached"], 2 * self.keys)
         check(self.form, "dry run: files", on_disk(self.directory / ".barca")[0], before[0])
@@ -196,11 +225,13 @@ class Chain:
 
     def row(self, phase: str, processes: list[Process], calls: int | None) -> Row:
         files, megabytes = on_disk(self.directory / ".barca")
+        beside, self.beside = self.beside, []
         return Row(
             self.keys,
             self.form,
             phase,
             [process.seconds for process in processes],
+            beside,
             max(process.peak_mb for process in processes),
             calls,
             files,
@@ -208,26 +239,12 @@ class Chain:
         )
 
 
-def measure_bare(keys: int, directory: Path, repeat: int) -> Row:
-    """The bare script, with the same input."""
-    write_versions(directory / "versions.json", keys, 0)
-    output = directory / "output"
-    output.mkdir()
-    command = [sys.executable, str(HERE / "bare.py"), str(directory / "versions.json"), str(output)]
-    processes = [run(command, directory) for _ in range(repeat)]
-    files, megabytes = on_disk(output)
-    peak = max(process.peak_mb for process in processes)
-    return Row(
-        keys, "bare Polars", "", [process.seconds for process in processes], peak, None, files, megabytes
-    )
-
-
-def measure_form(barca: str, form: str, keys: int, directory: Path, repeat: int) -> Iterator[Row]:
+def measure_form(barca: str, form: str, bare: Bare, directory: Path, repeat: int) -> Iterator[Row]:
     """The phases of one form, in an order that leaves each the state it needs."""
     project = directory / form
     project.mkdir()
-    chain = Chain(barca, project, form, keys)
-    yield chain.measure("cold", chain.forget, keys, repeat)
+    chain = Chain(barca, project, form, bare)
+    yield chain.measure("cold", chain.forget, bare.keys, repeat)
     if FORMS[form][0] == "chain_tables":
         run([sys.executable, str(HERE / "compare.py"), str(project), str(directory / "output")], directory)
     yield chain.measure("nothing changed", lambda: None, 0, repeat)
@@ -241,14 +258,14 @@ def warm_up(barca: str) -> None:
     """Runs everything once at a small size, so that modules are compiled and in the file cache."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        measure_bare(100, directory, 1)
+        bare = Bare(100, directory)
         for form in FORMS:
             (directory / form).mkdir()
-            Chain(barca, directory / form, form, 100).command()
+            Chain(barca, directory / form, form, bare).get()
 
 
 def measure(keys: list[int], forms: list[str], repeat: int) -> Iterator[Row]:
-    """Every row, size by size, so that a ratio compares neighbours in time."""
+    """Every row, size by size."""
     barca = shutil.which("barca", path=str(Path(sys.executable).parent)) or shutil.which("barca")
     if barca is None:
         sys.exit("the barca command is not installed: pip install .")
@@ -257,16 +274,17 @@ def measure(keys: list[int], forms: list[str], repeat: int) -> Iterator[Row]:
         with tempfile.TemporaryDirectory() as name:
             directory = Path(name)
             times = repeat if size < LARGE else max(1, repeat // 2)
-            yield measure_bare(size, directory, max(times, 3))
+            bare = Bare(size, directory)
+            yield bare.row(max(times, 3))
             for form in forms if size < LARGE else ["all"]:
-                yield from measure_form(barca, form, size, directory, times)
+                yield from measure_form(barca, form, bare, directory, times)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--keys", type=int, nargs="+", default=[2_000, 20_000, 200_000, 2_000_000])
+    parser.add_argument("--keys", type=int, nargs="+", default=[2_000, 10_000, 20_000, 200_000, 2_000_000])
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS))
     parser.add_argument("--repeat", type=int, default=3, help="processes per figure; the median is shown")
     parser.add_argument("--sections", nargs="*", choices=SECTIONS, default=list(SECTIONS))
