@@ -22,6 +22,7 @@ from polars.testing import assert_frame_equal
 from barca.errors import LedgerError, UsageError
 from barca.io.ledger import DeltaLedger, commits, log, repair, tables, replacing, upkeep, writer
 from barca.io.ledger.commits import Overtaken, Snapshot, snapshot
+from barca.io.ledger import reader as reading
 from barca.io.ledger.log import last_checkpoint, last_version
 from barca.schemas import LEDGER_TABLES, MATERIALIZATIONS, MOVED, empty
 
@@ -55,6 +56,12 @@ def ledger(tmp_path: Path) -> DeltaLedger:
 
 
 @pytest.fixture
+def caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of what other tests read is in memory."""
+    monkeypatch.setattr(reading, "_held", {})
+
+
+@pytest.fixture
 def table(ledger: DeltaLedger) -> Path:
     return ledger.root / "materializations"
 
@@ -76,6 +83,36 @@ def test_one_commit_of_one_file_per_node(ledger: DeltaLedger, table: Path):
     commit(ledger, pl.concat([rows("a", ["k", "l"]), rows("b", ["k"])]))
     assert last_version(table) == 1
     assert len(list(table.rglob("*.parquet"))) == 2
+
+
+def test_small_files_are_read_once_by_a_process(
+    ledger: DeltaLedger, monkeypatch: pytest.MonkeyPatch, caches: None
+):
+    commit(ledger, *(rows(node, [f"k{number}"]) for number in range(3) for node in "nm"))
+    read: list[int] = []
+    scan = pl.scan_parquet
+    monkeypatch.setattr(
+        pl, "scan_parquet", lambda files, **told: read.append(len(files)) or scan(files, **told)
+    )
+    told = everything(ledger)
+    assert read == [6] and told["node"].to_list() == ["n", "m"] * 3
+    commit(ledger, rows("n", ["k3"]))
+    assert ledger.reader().materialized("n")["key"].to_list() == ["k0", "k1", "k2", "k3"]
+    assert_frame_equal(everything(ledger).head(6), told)
+    assert read == [6, 1]
+    monkeypatch.setattr(reading, "SMALL_BYTES", 0)
+    assert_frame_equal(everything(ledger).head(6), told)
+    assert read == [6, 1, 7]
+
+
+def test_memory_for_small_files_is_bounded(
+    ledger: DeltaLedger, monkeypatch: pytest.MonkeyPatch, caches: None
+):
+    monkeypatch.setattr(reading, "MOST_HELD", 2)
+    for number in range(6):
+        commit(ledger, rows("n", [f"k{number}"]))
+        assert everything(ledger).height == number + 1
+        assert len(reading._held) <= 2 + number
 
 
 def test_people_read_it_with_scan_delta_and_files_are_skipped_rightly(ledger: DeltaLedger, table: Path):

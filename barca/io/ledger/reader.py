@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 
 _FILE: Final = "barca file"
 _ROWS: Final[TableName] = "materializations"
+
+SMALL_BYTES: Final = 2**16
+"""Data files of at most so many bytes stay in memory, for a process that reads the ledger again and again."""
+
+MOST_HELD: Final = 1_000
+"""So many of them."""
+
+_held: dict[str, pl.DataFrame] = {}
+"""Their rows by path: what is written once is never changed, and no name comes twice."""
 
 
 class DeltaReader:
@@ -49,13 +59,7 @@ class DeltaReader:
         files = self._files(table)
         if not files:
             return empty(LEDGER_TABLES[table]).lazy()
-        rows = self._scan_files(table, files)
-        partition = PARTITION_COLUMNS.get(table)
-        if partition is None:
-            return rows
-        paths = [str(self._root / table / file.path) for file in files]
-        node = pl.col(_FILE).replace_strict(paths, [file.node for file in files], return_dtype=pl.String)
-        return rows.with_columns(node.alias(partition)).select(list(LEDGER_TABLES[table]))
+        return self._scan_files(table, files).select(list(LEDGER_TABLES[table]))
 
     def materialized(self, node: str) -> pl.DataFrame:
         """Successful rows of `schemas.MATERIALIZATIONS` for a node, the last per (key, run_hash), by age.
@@ -117,12 +121,7 @@ class DeltaReader:
 
     def _results(self, node: str, files: Sequence[DataFile]) -> pl.LazyFrame:
         """Successful rows of `schemas.MATERIALIZATIONS` of a node in data files of it."""
-        return (
-            self._scan_files(_ROWS, files)
-            .filter(successes())
-            .with_columns(pl.lit(node).alias(PARTITION_COLUMNS[_ROWS]))
-            .select(list(LEDGER_TABLES[_ROWS]))
-        )
+        return self._scan_files(_ROWS, files, node).filter(successes())
 
     def _list_files(self, table: TableName) -> list[DataFile]:
         """The files of a table at the pinned version, each there and whole."""
@@ -143,23 +142,62 @@ class DeltaReader:
                 )
         return files
 
-    def _scan_files(self, table: TableName, files: Sequence[DataFile]) -> pl.LazyFrame:
-        """The rows of data files, in their order, without the partition column.
+    def _scan_files(
+        self, table: TableName, files: Sequence[DataFile], node: str | None = None
+    ) -> pl.LazyFrame:
+        """The rows of data files, in their order; those of small files are read here.
+
+        Args:
+            table: The table.
+            files: Its files.
+            node: Of all of them, where that is known.
+        """
+        return pl.concat(
+            self._small(table, list(run)) if small else self._scan(table, list(run), node)
+            for small, run in groupby(files, key=lambda file: file.size <= SMALL_BYTES)
+        )
+
+    def _small(self, table: TableName, files: Sequence[DataFile]) -> pl.LazyFrame:
+        """The rows of small files: those that this process has not read before are read together."""
+        by_name = {str(self._root / table / file.path): file for file in files}
+        found = {name: rows for name in by_name if (rows := _held.get(name)) is not None}
+        if new := [file for name, file in by_name.items() if name not in found]:
+            with delta_errors(self._root / table, "read"):
+                rows = self._scan(table, new).collect(engine="in-memory")
+            if len(_held) > MOST_HELD:
+                _held.clear()
+            read = {part.item(0, _FILE): part.drop(_FILE) for part in rows.partition_by(_FILE)}
+            found.update(read)
+            _held.update(read)
+        return pl.concat(
+            [empty(LEDGER_TABLES[table]), *(found[name] for name in by_name if name in found)]
+        ).lazy()
+
+    def _scan(self, table: TableName, files: Sequence[DataFile], node: str | None = None) -> pl.LazyFrame:
+        """The rows of data files, in their order; without a node, with the path of each.
 
         The directories' names are not parsed: where a project stands below a directory called `x=1`, that
         would be taken for a column.
         """
         partition = PARTITION_COLUMNS.get(table)
-        held = {name: dtype for name, dtype in LEDGER_TABLES[table].items() if name != partition}
-        return pl.scan_parquet(
-            [self._root / table / file.path for file in files],
-            schema=held,
-            include_file_paths=None if partition is None else _FILE,
+        columns = LEDGER_TABLES[table]
+        paths = [str(self._root / table / file.path) for file in files]
+        rows = pl.scan_parquet(
+            paths,
+            schema={name: dtype for name, dtype in columns.items() if name != partition},
+            include_file_paths=_FILE if node is None else None,
             missing_columns="insert",
             extra_columns="ignore",
             glob=False,
             hive_partitioning=False,
         )
+        if partition is None:
+            return rows.select(*columns, _FILE)
+        if node is not None:
+            return rows.with_columns(pl.lit(node).alias(partition)).select(list(columns))
+        nodes = [file.node for file in files]
+        named = pl.col(_FILE).replace_strict(paths, nodes, return_dtype=pl.String)
+        return rows.with_columns(named.alias(partition)).select(*columns, _FILE)
 
 
 def _among(keys: pl.Series | None) -> pl.Expr:
