@@ -159,7 +159,8 @@ class ProcessExecutor:
                 self._ended += self._collect()
                 self._fill()
             if self._ended or not self._running:
-                ended, self._ended = self._ended, []
+                ended = self._ended.copy()
+                self._ended.clear()
                 return ended
             left = CHECK_SECONDS if deadline is None else min(CHECK_SECONDS, deadline - time.monotonic())
             if left <= 0:

@@ -199,6 +199,9 @@ class Runner:
         light = self._weight == 0 or self._weight + weight <= self._ports.capacity
         return light and self._running() < self._ports.executor.workers
 
+    def _held(self, node_id: NodeId) -> pl.DataFrame:
+        return self._queues[node_id].fragments()
+
     def _submit(self, queue: NodeQueue, ready: Ready, weight: int) -> None:
         kind = "b" if queue.batched else "w"
         names = [f"{kind}{next(self._numbers)}" for _ in ready.sizes or (0,)]
@@ -208,7 +211,7 @@ class Runner:
             ready=ready,
             calls=tuple(zip(names, ready.sizes, strict=True)) if len(names) > 1 else (),
             budget_seconds=BUDGET_SECONDS,
-            held=lambda node_id: self._queues[node_id].fragments(),
+            held=self._held,
         )
         queue.in_flight += 1
         self._weight += weight
@@ -247,8 +250,7 @@ class Runner:
             self._finish(queue)
 
     def _answered(self, queue: NodeQueue, work: Work, result: WorkResult) -> None:
-        ended = self._take_calls(queue, work, result)
-        queue.add(handed_back(work, ended), first=True)
+        queue.add(handed_back(work, self._take_calls(queue, work, result)), first=True)
 
     def _take_calls(self, queue: NodeQueue, work: Work, result: WorkResult) -> int:
         """Take what came of each call; gives how many had been begun, of batched ones."""
