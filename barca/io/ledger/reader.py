@@ -201,5 +201,11 @@ class DeltaReader:
 
 
 def _among(keys: pl.Series | None) -> pl.Expr:
-    """Whether a row's key is one of these; true of each row where every key is wanted."""
-    return pl.lit(value=True) if keys is None else pl.col(KEY).is_in(keys.implode())
+    """Whether a row's key is one of these; true of each row where every key is wanted.
+
+    Rows mostly stand by key, and of a range, other than of a list, Polars sees which parts of a file have none.
+    """
+    if keys is None:
+        return pl.lit(value=True)
+    lowest, highest = pl.lit(keys.min(), pl.String), pl.lit(keys.max(), pl.String)
+    return pl.col(KEY).is_between(lowest, highest) & pl.col(KEY).is_in(keys.implode())
