@@ -8,13 +8,13 @@ restores the rows takes them along. Where rows were lost or given up since, a no
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from barca.errors import StoreError
 from barca.io.rows import partition_directory
-from barca.io.storage import STAGING_PREFIX, write_atomically
+from barca.io.storage import write_atomically, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,18 +59,15 @@ class Notes:
     def write(self, node: NodeId, note: Mapping[str, Any] | None) -> None:
         """Replace the note on a node; `None` removes it.
 
-        A reader sees the old note or the new. Nothing is flushed: after a power cut there may be none.
+        A reader sees the old note or the new; after a power cut there may be none.
         """
         path = self._path(node)
-        with suppress(OSError):
+        with suppress(OSError, StoreError):
             if note is None:
                 path.unlink(missing_ok=True)
             elif self._rows.is_dir():
-                path.parent.mkdir(exist_ok=True)
-                staging = path.parent / f"{STAGING_PREFIX}{os.getpid()}-{uuid.uuid4().hex}"
                 known = {"version": _VERSION, "given_up": self._since(node), "commit": self._commit()}
-                staging.write_text(json.dumps({**known, **note}), encoding="utf-8")
-                staging.replace(path)
+                write_whole(path, json.dumps({**known, **note}).encode())
 
     def _since(self, node: NodeId) -> list[str | None]:
         return [self._given_up.get(""), self._given_up.get(node)]

@@ -1,8 +1,8 @@
 """Markers of runs that have not ended: what tells a run that is going from one that was killed.
 
 A run writes its marker when it starts and removes it once its row in the ledger's `runs` is committed. A
-marker whose process is gone is an interrupted run. The process is identified by id and start time, since ids
-are used again.
+marker whose process is gone is an interrupted run; after a power cut there may be none of a run that had just
+begun. The process is identified by id and start time, since ids are used again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import polars as pl
 
-from barca.io.storage import process_exists, write_atomically
+from barca.io.storage import process_exists, write_whole
 from barca.schemas import RUN_ID, TIMESTAMP
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def write_marker(
         "host": platform.node(),
         "started_at": started_at.isoformat(),
     }
-    write_atomically(_marker_file(directory, run_id), json.dumps(marker, ensure_ascii=False).encode())
+    write_whole(_marker_file(directory, run_id), json.dumps(marker, ensure_ascii=False).encode())
 
 
 def remove_marker(directory: Path, run_id: str) -> None:

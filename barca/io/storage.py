@@ -117,6 +117,23 @@ def _refused(path: Path, error: BaseException) -> StoreError:
     )
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that may be lost in a power cut; a reader sees the old content or the new, never a part.
+
+    Raises:
+        StoreError: The file system refused.
+    """
+    staging = path.parent / f"{STAGING_PREFIX}{os.getpid()}-{uuid.uuid4().hex}"
+    try:
+        with _refusals(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            staging.write_bytes(content)
+            staging.replace(path)
+    finally:
+        with suppress(OSError):
+            staging.unlink(missing_ok=True)
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file whole and durably; a reader sees the old content or the new, never a part.
 

@@ -18,11 +18,11 @@ from urllib.parse import quote, unquote
 
 import polars as pl
 
-from barca.errors import LedgerError
+from barca.errors import LedgerError, StoreError
 from barca.io.ledger.log import BATCH, FILES, checkpoint_before, commit_file, last_version, read_commit
 from barca.io.ledger.tables import DataFile, data_files, delta_errors, open_table, stamp_of
 from barca.io.rows import PARTITION_COLUMNS
-from barca.io.storage import STAGING_PREFIX, flush_file
+from barca.io.storage import STAGING_PREFIX, flush_file, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -102,7 +102,7 @@ _HEAD: Final = "_head.json"
 def keep_head(table: Path) -> None:
     """Leave the newest snapshot where other processes find it: they read it sooner than a checkpoint.
 
-    It is a shortcut and nothing else, so nothing is flushed, and one that is missing or torn is no head.
+    It is a shortcut and nothing else: one that is missing or torn is no head.
     """
     found = snapshot(table)
     identity = _identity(commit_file(table, found.version))
@@ -110,10 +110,8 @@ def keep_head(table: Path) -> None:
         return
     files = [(file.stamp, file.path, file.node, file.size, file.rows) for file in found.files]
     head = {"commit": identity, "version": found.version, "columns": sorted(found.columns), "files": files}
-    staging = table / f"{STAGING_PREFIX}{os.getpid()}-{uuid.uuid4().hex}"
-    with suppress(OSError):
-        staging.write_text(json.dumps(head), encoding="utf-8")
-        staging.replace(table / _HEAD)
+    with suppress(StoreError):
+        write_whole(table / _HEAD, json.dumps(head).encode())
 
 
 def _read_head(table: Path) -> tuple[tuple[int, ...], Snapshot] | None:

@@ -203,7 +203,7 @@ class DeltaReader:
 def _among(keys: pl.Series | None) -> pl.Expr:
     """Whether a row's key is one of these; true of each row where every key is wanted.
 
-    Rows mostly stand by key, and of a range, other than of a list, Polars sees which parts of a file have none.
+    Rows mostly stand by key, and of a range, unlike a list, Polars sees which parts of a file have none.
     """
     if keys is None:
         return pl.lit(value=True)
