@@ -38,12 +38,16 @@ import xxhash
 from barca.hashing import FORMAT_VERSION, hash_fields
 from barca.io.columns import exact, fields_of
 from barca.io.dtypes import dtype_text, element_type, map_entry, storage_type
+from barca.schemas import KEY, VALUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 _SLICE_BYTES: Final = 32 << 20
+_TEXT_BYTES: Final = 1 << 20
 _ROWS_AT_ONCE: Final = 10_000
+_ESCAPED: Final = bytes([*range(0x20), *b'"\\'])
+"""What JSON writes as something else within a text; no byte of a longer character is among it."""
 _BITS: Final[dict[type[pl.DataType], type[pl.DataType]]] = {
     pl.Float16: pl.UInt16,
     pl.Float32: pl.UInt32,
@@ -90,23 +94,61 @@ def digest_pairs(pairs: pl.DataFrame) -> str:
     """The digest of a keyed source's frame: its keys and values, not their order.
 
     Args:
-        pairs: `key: String`, and `value: String` unless it was a list; sorted by `key`.
+        pairs: `key: String`, `value: String`, null of a list, sorted by `key`; other columns do not count.
     """
-    columns = [(name, dtype_text(dtype)) for name, dtype in pairs.schema.items()]
-    hasher = xxhash.xxh3_128(_head("keyed", columns).encode())
-    for column in pairs.get_columns():
-        hasher.update(_runs_of_lengths(column).encode())
-        for texts in _slices(column.to_frame(), text=exact(column.name)):
-            hasher.update(texts.str.join("").item().encode())
+    hasher = _hasher_of_keys(pairs)
+    values = pairs.get_column(VALUE)
+    hasher.update(_runs(values.str.len_bytes()))
+    for _, text in _on_end(values):
+        hasher.update(text)
     return hasher.hexdigest()
 
 
-def _runs_of_lengths(column: pl.Series) -> str:
+def digest_quoted(pairs: pl.DataFrame) -> str | None:
+    """As `digest_pairs`, of values that are texts which quotes make JSON of; `None` where one takes more.
+
+    The texts lie on end here anyway, where looking for what JSON escapes takes a fraction of looking into
+    each: there is none of it but the quotes that were set.
+
+    Args:
+        pairs: `key: String`, `value: String`, the texts without quotes, sorted by `key`.
+    """
+    hasher = _hasher_of_keys(pairs)
+    values = pairs.get_column(VALUE)
+    hasher.update(_runs(values.str.len_bytes() + 2))
+    for count, inner in _on_end(values, '""'):
+        text = b'"%b"' % inner
+        if len(text) - len(text.translate(None, _ESCAPED)) > 2 * count:
+            return None
+        hasher.update(text)
+    return hasher.hexdigest()
+
+
+def _hasher_of_keys(pairs: pl.DataFrame) -> xxhash.xxh3_128:
+    """The hasher of `key` and `value` that has been given the head and the keys."""
+    columns = [(name, dtype_text(pairs.schema[name])) for name in (KEY, VALUE)]
+    hasher = xxhash.xxh3_128(_head("keyed", columns).encode())
+    keys = pairs.get_column(KEY)
+    hasher.update(_runs(keys.str.len_bytes()))
+    for _, text in _on_end(keys):
+        hasher.update(text)
+    return hasher
+
+
+def _on_end(column: pl.Series, between: str = "") -> Iterator[tuple[int, bytes]]:
+    """Numbers of consecutive texts, and these texts on end: so few that the memory they take is at hand."""
+    step = _rows_at_once(column.to_frame(), _TEXT_BYTES)
+    for begin in range(0, column.len(), step):
+        texts = column.slice(begin, step)
+        yield texts.len(), texts.str.join(between).item().encode()
+
+
+def _runs(lengths: pl.Series) -> bytes:
     """The lengths of texts, equal ones that follow each other told once."""
-    runs = column.str.len_bytes().rle().struct.unnest()
+    runs = lengths.rle().struct.unnest()
     length = pl.col("value").cast(pl.String).fill_null("~")
     text: str = runs.select(pl.format("{}x{};", "len", length).str.join("")).item()
-    return f"{text}:"
+    return f"{text}:".encode()
 
 
 def _head(kind: str, columns: Sequence[tuple[str, str]]) -> str:
@@ -132,9 +174,14 @@ def _body_text(schema: pl.Schema) -> pl.Expr:
 
 def _slices(rows: pl.DataFrame, text: pl.Expr) -> Iterator[pl.Series]:
     """A text of consecutive rows, String, some megabytes at a time."""
-    step = max(1, _SLICE_BYTES * rows.height // max(1, int(rows.estimated_size())))
+    step = _rows_at_once(rows, _SLICE_BYTES)
     for begin in range(0, rows.height, step):
         yield rows.slice(begin, step).select(text).to_series()
+
+
+def _rows_at_once(rows: pl.DataFrame, size: int) -> int:
+    """How many rows take so many bytes, on an average; one at least."""
+    return max(1, size * rows.height // max(1, int(rows.estimated_size())))
 
 
 # --- cells ------------------------------------------------------------------------------------------

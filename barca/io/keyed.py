@@ -12,11 +12,10 @@ import polars as pl
 
 from barca.errors import FragmentError, OutputError
 from barca.io.columns import exact, exactly
-from barca.io.digests import digest_pairs
 from barca.io.footer import verify
 from barca.io.packing import Shelf, write_keyed
 from barca.io.packs import readable
-from barca.io.plain import canonical_texts, why_not_canonical
+from barca.io.pairs import Pairs, key_column, of_columns, of_dict, of_list, of_texts, value_column
 from barca.io.tables import Unconvertible, is_table, to_frame, unstorable, unstorable_column
 from barca.schemas import DIGEST, FORMAT, KEY, KEYED, ORDINAL, PATH, RUN_HASH, VALUE
 
@@ -82,9 +81,9 @@ def pack_keyed(
         fields = {"columns": frame.columns, "keyed_by": column}
         form, pairs = "table", _of_table(node, frame, column)
     elif isinstance(returned, dict):
-        form, pairs = "dict", _pairs(node, list(returned), list(returned.values()))
+        form, pairs = "dict", of_dict(node, returned)
     elif isinstance(returned, list | tuple | pl.Series):
-        form, pairs = "list", _pairs(node, list(returned), None)
+        form, pairs = "list", of_list(node, returned)
     else:
         raise OutputError(
             f"`{node}` gives other nodes their keys, but returned a `{type(returned).__qualname__}`",
@@ -93,24 +92,27 @@ def pack_keyed(
             remediation=_ACCEPTED,
         )
     fields["form"] = form
-    pairs = _once(node, pairs)
-    digest = digest_pairs(pairs.select(KEY, VALUE))
-    if before is not None and before.item(0, DIGEST) == digest and _holds(store, before, pairs, fields):
+    if before is not None and before.item(0, DIGEST) == pairs.digest and _holds(store, before, pairs, fields):
         return before.with_columns(keys.get_column(RUN_HASH))
-    return write_keyed(Shelf.of(store, path, node, keys, (), engine), pairs, digest, **fields)
+    shelf = Shelf.of(store, path, node, keys, (), engine)
+    return write_keyed(shelf, pairs.stored(), pairs.digest, **fields)
 
 
-def _holds(store: PackStore, fragment: pl.DataFrame, pairs: pl.DataFrame, fields: dict[str, Any]) -> bool:
-    """Whether a stored result is this one, in the order of its keys and the types of a table too."""
-    path = fragment.item(0, PATH)
+def _holds(store: PackStore, fragment: pl.DataFrame, pairs: Pairs, fields: dict[str, Any]) -> bool:
+    """Whether a stored result of the same digest is this one, in the order returned and the rows of a table.
+
+    The digest has told keys and values, so that these columns need not be read.
+    """
+    path, schema = fragment.item(0, PATH), pairs.frame.schema
+    untold = pairs.frame.select(name for name in schema if name not in (KEY, VALUE))
     try:
-        if not fields.items() <= verify(path, store.metadata(path)).items():
+        if not fields.items() <= verify(path, store.metadata(path)).items() or store.schema(path) != schema:
             return False
         with readable(path):
-            stored = store.scan([path]).collect(engine="in-memory")
+            stored = store.scan([path], untold.schema).collect(engine="in-memory")
     except FragmentError:
         return False
-    return stored.schema == pairs.schema and stored.equals(pairs)
+    return stored.equals(untold)
 
 
 # --- reading ----------------------------------------------------------------------------------------
@@ -215,26 +217,30 @@ def _key_column_of(node: NodeId, frame: pl.DataFrame, dimensions: Sequence[str])
     return named[0]
 
 
-def _of_table(node: NodeId, frame: pl.DataFrame, column: str) -> pl.DataFrame:
-    """`schemas.KEYED` and the rows, from a table."""
+def _of_table(node: NodeId, frame: pl.DataFrame, column: str) -> Pairs:
+    """The pairs of a table, and its rows."""
     keys = frame.get_column(column)
     textual = isinstance(keys.dtype, (*_TEXTUAL, pl.Date)) or keys.dtype.is_integer()
     if keys.null_count() or not textual:
-        keys = _keys(node, keys.to_list())
+        keys = key_column(node, keys.to_list())
     keys = keys.cast(pl.String).alias(KEY)
-    texts = _table_values(node, keys, frame.drop(column))
     rows = frame.select(pl.struct(pl.all()).alias(ROW)).to_series()
-    return pl.DataFrame([keys, texts, rows])
-
-
-def _table_values(node: NodeId, keys: pl.Series, values: pl.DataFrame) -> pl.Series:
-    """Canonical JSON of each row: of a single column its value, of several an object; null without any."""
-    if not values.width:
-        return pl.repeat(None, keys.len(), dtype=pl.String, eager=True).alias(VALUE)
+    values = frame.drop(column)
     plain = values.select(_plain_column(name, dtype) for name, dtype in values.schema.items())
+    if plain.dtypes == [pl.String] and not plain.to_series().null_count():
+        pairs = of_texts(node, [keys, plain.to_series().alias(VALUE), rows])
+        if pairs is not None:
+            return pairs
+    return of_columns(node, [keys, _table_values(node, keys, plain), rows])
+
+
+def _table_values(node: NodeId, keys: pl.Series, plain: pl.DataFrame) -> pl.Series:
+    """Canonical JSON of each row: of a single column its value, of several an object; null without any."""
+    if not plain.width:
+        return pl.repeat(None, keys.len(), dtype=pl.String, eager=True).alias(VALUE)
     if not all(_is_simple(dtype) for dtype in plain.dtypes):
         listed = plain.to_series().to_list() if plain.width == 1 else plain.to_dicts()
-        return _value_column(node, keys.to_list(), listed)
+        return value_column(node, keys.to_list(), listed)
     if plain.width > 1:
         return plain.select(
             pl.struct(exactly(sorted(plain.columns))).struct.json_encode().alias(VALUE)
@@ -257,104 +263,3 @@ def _is_simple(dtype: pl.DataType) -> bool:
     """Whether Polars writes the type's JSON as Python does; floats, for one, it does not."""
     small = dtype.is_integer() and not isinstance(dtype, pl.Int128 | pl.UInt128)
     return small or isinstance(dtype, pl.String | pl.Boolean)
-
-
-# --- dicts and lists --------------------------------------------------------------------------------
-
-
-def _pairs(node: NodeId, names: Sequence[Any], values: Sequence[Any] | None) -> pl.DataFrame:
-    """`schemas.KEYED` without `ordinal`, from keys and values in the order returned."""
-    keys = _keys(node, names)
-    if values is None:
-        return pl.DataFrame([keys, pl.repeat(None, keys.len(), dtype=pl.String, eager=True).alias(VALUE)])
-    return pl.DataFrame([keys, _value_column(node, keys, values)])
-
-
-def _once(node: NodeId, pairs: pl.DataFrame) -> pl.DataFrame:
-    """The pairs numbered as returned and sorted by key, each key once."""
-    numbered = pairs.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(ORDINAL))
-    ordered = numbered.select(*KEYED, *(name for name in pairs.columns if name not in KEYED)).sort(KEY)
-    twice = ordered.filter(pl.col(KEY) == pl.col(KEY).shift())
-    if twice.height:
-        key = twice.get_column(KEY)[0]
-        raise OutputError(
-            f"`{node}` returned the key `{key}` twice",
-            code="keyed_twice",
-            node=node,
-            remediation="keys are compared as strings (1 is `1`); return each once",
-        )
-    return ordered
-
-
-def _texts(name: str, values: Sequence[Any]) -> pl.Series | None:
-    """Values that are all texts as a column, else `None`.
-
-    Raises:
-        UnicodeEncodeError: One holds half a surrogate pair.
-    """
-    if len(values) and not isinstance(values[0], str):
-        return None
-    try:
-        texts = pl.Series(name, values, dtype=pl.String)
-    except UnicodeEncodeError:
-        raise
-    except (TypeError, ValueError):
-        return None
-    return None if texts.null_count() else texts
-
-
-def _keys(node: NodeId, names: Sequence[Any]) -> pl.Series:
-    try:
-        texts = _texts(KEY, names)
-        return pl.Series(KEY, [_key(node, name) for name in names]) if texts is None else texts
-    except UnicodeEncodeError as error:
-        raise OutputError(
-            f"`{node}` returned the key `{error.object!r}`, which holds half a surrogate pair",
-            code="keyed_key",
-            node=node,
-            remediation="keys are texts that UTF-8 can write",
-        ) from error
-
-
-def _key(node: NodeId, name: Any) -> str:
-    if isinstance(name, str):
-        return str.__str__(name)
-    if isinstance(name, int) and not isinstance(name, bool):
-        return str(int(name))
-    raise OutputError(
-        f"`{node}` returned the key `{name!r}`, of type `{type(name).__qualname__}`",
-        code="keyed_key",
-        node=node,
-        remediation="keys are strings or integers; convert it, e.g. with str(...)",
-    )
-
-
-def _quoted(values: Sequence[Any]) -> pl.Series | None:
-    """The canonical JSON of values that are all texts without characters that JSON escapes, else `None`.
-
-    Versions are such values, and a hundred thousand are quoted at once.
-    """
-    try:
-        texts = _texts(VALUE, values)
-    except UnicodeEncodeError:
-        return None
-    if texts is None or texts.str.contains(r'["\\\x00-\x1f]').any():
-        return None
-    return texts.to_frame().select(pl.format('"{}"', VALUE).alias(VALUE)).to_series()
-
-
-def _value_column(node: NodeId, keys: Sequence[str] | pl.Series, values: Sequence[Any]) -> pl.Series:
-    column = _quoted(values)
-    if column is None:
-        column = pl.Series(VALUE, canonical_texts(values), dtype=pl.String)
-    if column.null_count():
-        position = column.is_null().arg_max() or 0
-        reason = why_not_canonical(values[position])
-        raise OutputError(
-            f"`{node}` returned a value for the key `{keys[position]}` that is not JSON: "
-            f"at `value{reason.path}`, {reason.why}",
-            code="keyed_value",
-            node=node,
-            remediation="values are None, bool, int, finite float, str, and lists and dicts of them",
-        )
-    return column

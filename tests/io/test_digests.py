@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import struct
 import subprocess
@@ -17,7 +18,7 @@ from polars.testing import assert_frame_equal
 from polars.testing.parametric import dataframes
 
 from barca.io.canonical import arrange, free_name
-from barca.io.digests import digest_pairs, digest_rows, digest_values
+from barca.io.digests import digest_pairs, digest_quoted, digest_rows, digest_values
 from barca.io.dtypes import dtype_text
 
 EVERY_DTYPE = pl.DataFrame(
@@ -154,15 +155,32 @@ PAIRS = st.dictionaries(
 )
 
 
+PAIR = pl.Schema({"key": pl.String, "value": pl.String})
+
+
 @given(PAIRS, PAIRS)
 def test_digests_of_keyed_answers_are_equal_exactly_where_these_are(
     one: dict[str, str | None], other: dict[str, str | None]
 ):
-    schema = {"key": pl.String, "value": pl.String}
     digests = {
-        digest_pairs(pl.DataFrame(sorted(pairs.items()), schema, orient="row")) for pairs in (one, other)
+        digest_pairs(pl.DataFrame(sorted(pairs.items()), PAIR, orient="row")) for pairs in (one, other)
     }
     assert (len(digests) == 1) == (one == other)
+
+
+TEXTS = st.text(max_size=3) | st.sampled_from(
+    ["", '"', "\\", "\x1f", "\0", "\x7f", "\x85", "\u2028", "é", '""']
+)
+
+
+@given(st.lists(TEXTS, max_size=5))
+def test_texts_that_are_yet_to_be_quoted_have_the_digest_of_their_json(texts: list[str]):
+    raw = pl.DataFrame({"key": [str(at) for at in range(len(texts))], "value": texts}, schema=PAIR)
+    told = raw.with_columns(
+        value=pl.Series([json.dumps(text, ensure_ascii=False) for text in texts], dtype=pl.String)
+    )
+    quotes_alone = told.equals(raw.with_columns(pl.format('"{}"', "value").alias("value")))
+    assert digest_quoted(raw) == (digest_pairs(told) if quotes_alone else None)
 
 
 @given(FRAMES)
@@ -317,10 +335,18 @@ def test_a_digest_does_not_depend_on_how_many_rows_are_encoded_at_once(monkeypat
     frame = pl.concat([EVERY_DTYPE] * 20)
     pairs = pl.DataFrame({"key": ["a", "bb", "cc", "é"], "value": [None, "1", "", None]})
     expected, expected_pairs = digest(frame), digest_pairs(pairs)
+    quoted, escaped = (
+        pairs.with_columns(value=pl.lit("é")),
+        pairs.with_columns(value=pl.Series(["", "a", "b", '"'])),
+    )
+    expected_quoted = digest_quoted(quoted)
     monkeypatch.setattr("barca.io.digests._SLICE_BYTES", 1)
+    monkeypatch.setattr("barca.io.digests._TEXT_BYTES", 1)
     monkeypatch.setattr("barca.io.digests._ROWS_AT_ONCE", 7)
     assert digest(frame) == expected
     assert digest_pairs(pairs) == digest_pairs(pl.concat([pairs[:1], pairs[1:]])) == expected_pairs
+    assert digest_quoted(quoted) == digest_pairs(quoted.with_columns(value=pl.lit('"é"'))) == expected_quoted
+    assert digest_quoted(escaped) is None
 
 
 def test_keys_have_the_digest_of_their_own_rows():

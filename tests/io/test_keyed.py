@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barca.errors import FragmentError, InputError, OutputError
+from barca.io.digests import digest_pairs
 from barca.io.fragments import pack_keyed, read_keyed
 from barca.io.values import read_value
 from barca.schemas import FRAGMENTS, KEYED
@@ -119,6 +120,12 @@ def test_subclasses_of_str_and_int_are_keys(store):
         (["a", ["b"]], "the key `['b']`, of type `list`"),
         ({1: "a", "1": "b"}, "the key `1` twice"),
         (["a", "b", "a"], "the key `a` twice"),
+        (["a", "b", "b", "c"], "the key `b` twice"),
+        (["b", "a", "a"], "the key `a` twice"),
+        ({"0": "x", 1: "a", "1": "b", "2": "x"}, "the key `1` twice"),
+        ({2: "x", 1: "a", "1": "b"}, "the key `1` twice"),
+        (pl.DataFrame({"k": ["a", "a", "b"], "v": ["x", "y", "z"]}), "the key `a` twice"),
+        (pl.DataFrame({"k": ["b", "a", "b"], "v": ["x", "y", "z"]}), "the key `b` twice"),
         (pl.DataFrame({"k": ["a", None], "v": [1, 2]}), "the key `None`, of type `NoneType`"),
         (pl.DataFrame({"k": [1, 1]}), "the key `1` twice"),
         (pl.DataFrame({"k": [[1]]}), "of type `list`"),
@@ -205,6 +212,44 @@ def test_any_json_comes_back(source: dict[str, Any]):
     assert list(back) == list(source)
 
 
+ODD = ['"', "\\", "\n", "\0", "\x1f", "\x7f", "\x85", "\u2028", "é", "\U0001f600", "", '""']
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("table", [False, True])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_one_text_among_many_is_written_as_json_writes_it(store, odd, table, ordered):
+    source = {f"k{number:04}": "2026-01-01T00:00:00" for number in range(1_200)}
+    source["k1100"] = odd
+    if not ordered:
+        source = dict(reversed(source.items()))
+    returned = pl.DataFrame({"k": list(source), "v": list(source.values())}) if table else source
+    fragment = pack(store, returned)
+    pairs = read_keyed(store, fragment)
+    texts = [json.dumps(source[key], ensure_ascii=False) for key in pairs["key"]]
+    assert pairs["value"].to_list() == texts and pairs["key"].to_list() == sorted(source)
+    assert pairs.sort("ordinal")["key"].to_list() == list(source)
+    assert fragment["digest"].item() == digest_pairs(pairs)
+    again = pack_keyed(store, "n/second.parquet", NODE, returned, ONLY_KEY, before=fragment)
+    assert again.equals(fragment) and store.calls["write"] == 1
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_half_a_surrogate_pair_among_many_is_refused_by_its_key(store, ordered):
+    source = {f"k{number:04}": "v" for number in range(1_200)} | {"k1100": "\ud800"}
+    with pytest.raises(OutputError, match="the key `k1100` that is not JSON.*half a surrogate pair"):
+        pack(store, source if ordered else dict(reversed(source.items())))
+    with pytest.raises(OutputError, match="half a surrogate pair"):
+        pack(store, {**source, "k1100": "v", "z\ud800": "v"})
+
+
+def test_a_dict_of_one_key(store):
+    for value in ("v", 'v"', None, 1):
+        fragment = pack(store, {"a": value})
+        assert read_keyed(store, fragment).rows() == [("a", json.dumps(value), 0)]
+        assert fragment["digest"].item() == digest_pairs(read_keyed(store, fragment))
+
+
 @given(
     st.lists(st.text(max_size=6) | st.sampled_from(['"', "\\", "\x1f", "\x7f", "\u2028", "é{}"]), min_size=1)
 )
@@ -251,6 +296,24 @@ def test_types_of_a_table_tell_equal_values_apart(store):
     first = pack(store, small, "n/first.parquet")
     second = pack_keyed(store, PATH, NODE, large, ONLY_KEY, before=first)
     assert second["digest"].item() == first["digest"].item() and second["path"].item() == PATH
+
+
+def test_an_equal_table_of_any_types_is_the_pack_that_is_stored(store):
+    frame = pl.DataFrame(
+        {
+            "k": ["b", "a"],
+            "day": [dt.date(2026, 1, 2), None],
+            "at": pl.Series([0, 1], dtype=pl.Datetime("ns", "Europe/Rome")),
+            "kind": pl.Series(["x", None], dtype=pl.Categorical),
+            "grade": pl.Series(["y", "x"], dtype=pl.Enum(["y", "x"])),
+            "list": [["a"], []],
+            "struct": [{"x": 1.5}, {"x": None}],
+        }
+    )
+    first = pack(store, frame, "n/first.parquet")
+    assert pack_keyed(store, PATH, NODE, frame, ONLY_KEY, before=first).equals(first)
+    other = frame.with_columns(day=pl.lit(dt.date(2026, 1, 3)))
+    assert not pack_keyed(store, PATH, NODE, other, ONLY_KEY, before=first).equals(first)
 
 
 def test_an_answer_whose_pack_is_gone_is_stored_again(store):
