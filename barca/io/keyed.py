@@ -103,16 +103,16 @@ def _holds(store: PackStore, fragment: pl.DataFrame, pairs: Pairs, fields: dict[
 
     The digest has told keys and values, so that these columns need not be read.
     """
-    path, schema = fragment.item(0, PATH), pairs.frame.schema
-    untold = pairs.frame.select(name for name in schema if name not in (KEY, VALUE))
+    path, frame = fragment.item(0, PATH), pairs.frame
+    untold = frame.select(name for name in frame.columns if name not in (KEY, VALUE))
     try:
-        if not fields.items() <= verify(path, store.metadata(path)).items() or store.schema(path) != schema:
+        if not fields.items() <= verify(path, store.metadata(path)).items():
             return False
         with readable(path):
-            stored = store.scan([path], untold.schema).collect(engine="in-memory")
+            stored = store.scan([path]).select(untold.columns).collect(engine="in-memory")
     except FragmentError:
         return False
-    return stored.equals(untold)
+    return stored.schema == untold.schema and stored.equals(untold)
 
 
 # --- reading ----------------------------------------------------------------------------------------
