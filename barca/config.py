@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -80,12 +79,7 @@ def read_config(root: Path, variables: Mapping[str, str] | None = None) -> Confi
     """
     variables = os.environ if variables is None else variables
     file = root / FILE_NAME
-    table: dict[str, Any] = {}
-    if file.is_file():
-        try:
-            table = tomllib.loads(file.read_text("utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"it is not valid TOML: {error}", code="config", file=str(file)) from error
+    table = _parsed(file) if file.is_file() else {}
     place = str(file)
     _check_known("top level", table, ("execution", "env"), place)
     execution = _table("execution", table.get("execution", {}), place)
@@ -146,6 +140,19 @@ def _executor(execution: Mapping[str, Any], variables: Mapping[str, str], place:
         else _choice("[execution] executor", execution.get("executor"), get_args(ExecutorName), place)
     )
     return chosen
+
+
+def _parsed(file: Path) -> dict[str, Any]:
+    """What the file says: mostly nothing, as it marks the root, and then no parser is needed."""
+    try:
+        text = file.read_text("utf-8")
+        if not text or text.isspace():
+            return {}
+        import tomllib
+
+        return tomllib.loads(text)
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise UsageError(f"it is not valid TOML: {error}", code="config", file=str(file)) from error
 
 
 def _check_known(where: str, table: Mapping[str, Any], known: Iterable[str], place: str) -> None:
