@@ -105,6 +105,18 @@ def test_small_files_are_read_once_by_a_process(
     assert read == [6, 1, 7]
 
 
+def test_large_and_small_files_are_one_table(
+    ledger: DeltaLedger, monkeypatch: pytest.MonkeyPatch, caches: None
+):
+    many = [f"k{number:03}" for number in range(500)]
+    commit(ledger, rows("n", ["a"]), rows("n", many), rows("m", ["b"]))
+    sizes = sorted(file.size for file in snapshot(ledger.root / "materializations", 3).files)
+    monkeypatch.setattr(reading, "SMALL_BYTES", sizes[1])
+    assert everything(ledger)["key"].to_list() == ["a", *many, "b"]
+    assert everything(ledger).schema == MATERIALIZATIONS
+    assert ledger.reader().materialized("n")["key"].to_list() == ["a", *many]
+
+
 def test_memory_for_small_files_is_bounded(
     ledger: DeltaLedger, monkeypatch: pytest.MonkeyPatch, caches: None
 ):

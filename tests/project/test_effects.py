@@ -16,6 +16,7 @@ import pytest
 from barca.exec import journal, runner, sizes
 from barca.io import appending
 from barca.io.ledger import commits as commits_of
+from barca.io.ledger import reader
 from barca.project import running
 
 pytestmark = pytest.mark.slow
@@ -63,6 +64,9 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (journal, appending):
         monkeypatch.setattr(module, "GROUP_SECONDS", 1e9)
     monkeypatch.setattr(running, "MAINTENANCE_SECONDS", 1e9)
+    monkeypatch.setattr(
+        reader, "SMALL_BYTES", 0
+    )  # small files are read once by a process, large ones each time
     monkeypatch.setattr(commits_of, "_known", {})  # else other tests' tables may push out this one's
 
 

@@ -152,8 +152,9 @@ class DeltaReader:
             files: Its files.
             node: Of all of them, where that is known.
         """
+        columns = list(LEDGER_TABLES[table])
         return pl.concat(
-            self._small(table, list(run)) if small else self._scan(table, list(run), node)
+            self._small(table, list(run)) if small else self._scan(table, list(run), node).select(columns)
             for small, run in groupby(files, key=lambda file: file.size <= SMALL_BYTES)
         )
 
