@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from barca.frames import sorted_by, where
 from barca.hashing import FORMAT_VERSION, hash_fields
+from barca.lookup import same_keys
 from barca.plan.edges import folds_digest
 from barca.plan.hashes import env_fields
 from barca.plan.parts import keyed_identity, require_known, whole_identity
@@ -133,21 +134,32 @@ def signatures(nodes: Sequence[Node], plan: Plan) -> dict[NodeId, str]:
     return found
 
 
-def changed_keys(before: pl.DataFrame, now: pl.DataFrame, also: Sequence[str]) -> pl.DataFrame:
-    """Rows of `now` whose key is new or has another value, or is among `also`; in declared order.
+def changed_keys(
+    before: pl.DataFrame, now: pl.DataFrame, also: Sequence[str]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What changed of what a keyed source returned, in declared order.
 
     Args:
         before: Frame of `schemas.KEYED`, sorted by key.
         now: Frame of `schemas.KEYED`, sorted by key.
         also: Raw keys.
+
+    Returns:
+        Rows of `now` whose key is new, has another value, or is among `also`; and rows of `before` whose key
+        is gone or had another value, but for those.
     """
-    keys = now.get_column(KEY)
-    if before.height == now.height and before.get_column(KEY).equals(keys):
-        moved = ~now.get_column(VALUE).eq_missing(before.get_column(VALUE))
+    if same_keys(before, now):
+        moved = gone = ~now.get_column(VALUE).eq_missing(before.get_column(VALUE))
     else:
-        old = before[[KEY, VALUE]]
-        new = now.join(old, on=[KEY, VALUE], how="anti", nulls_equal=True, maintain_order="left")
-        moved = keys.is_in(new.get_column(KEY).implode())
+        moved, gone = _unlike(now, before), _unlike(before, now)
     if also:
-        moved |= keys.is_in(list(also))
-    return sorted_by(where(now, moved), ORDINAL)
+        moved = moved | now.get_column(KEY).is_in(list(also))
+        gone = gone & ~before.get_column(KEY).is_in(list(also))
+    return sorted_by(where(now, moved), ORDINAL), sorted_by(where(before, gone), ORDINAL)
+
+
+def _unlike(rows: pl.DataFrame, others: pl.DataFrame) -> pl.Series:
+    """Whether the others have no such key with such a value."""
+    pairs = others[[KEY, VALUE]]
+    found = rows.join(pairs, on=[KEY, VALUE], how="anti", nulls_equal=True, maintain_order="left")
+    return rows.get_column(KEY).is_in(found.get_column(KEY).implode())

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from barca.graph import short_name
+from barca.lookup import lookup
 from barca.plan.decide import newest, with_rows
 from barca.plan.edges import combined_identity, constant_part, folds_digest, keyed_part, same_key_part
 from barca.schemas import DIGEST, KEY, MATERIALIZATIONS, RUN_HASH, STATE, empty
@@ -100,8 +101,8 @@ def _source_rows(source: NodePlan, inputs: PlanInputs) -> pl.DataFrame:
     if not folds_digest(source.node.definition):
         return source.decision[[KEY, RUN_HASH, DIGEST]]
     rows = predicted(source, inputs) if inputs.predict else rows_of(source.node.id, inputs)
-    known = rows[[KEY, RUN_HASH, DIGEST]]
-    return source.decision[[KEY, RUN_HASH]].join(known, on=[KEY, RUN_HASH], how="left", maintain_order="left")
+    # a run hash is made of its key, among others, so that it is enough to look for
+    return lookup(source.decision[[KEY, RUN_HASH]], rows, [DIGEST], on=RUN_HASH)
 
 
 def predicted(source: NodePlan, inputs: PlanInputs) -> pl.DataFrame:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 import polars as pl
 
 from barca.errors import FragmentError, StoreError, plural
+from barca.frames import where
+from barca.lookup import absent
 from barca.plan.baseline import (
     FEW_KEYS,
     LARGE_SHARE,
@@ -23,7 +25,7 @@ from barca.plan.keys import keyed_keys
 from barca.plan.parts import Unknown, whole_identity
 from barca.project.ahead import Ahead
 from barca.records import fields_of, replace
-from barca.schemas import DIGEST, FORMAT, FRAGMENTS, KEY, KEYED, PATH, ROWS, STATE, dimension, empty
+from barca.schemas import DIGEST, FORMAT, FRAGMENTS, KEY, KEYED, PATH, ROWS, dimension, empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -138,8 +140,7 @@ class Narrowing:
                 was = now if same else self._was(source)
             except FragmentError:
                 return None
-            moved, keys = changed_keys(was, now, unfinished), now.height
-            gone = changed_keys(now, was, ()).filter(~pl.col(KEY).is_in(unfinished))
+            (moved, gone), keys = changed_keys(was, now, unfinished), now.height
         if moved.height * LARGE_SHARE > keys:
             return None
         self.observed[source] = row
@@ -228,7 +229,7 @@ class Narrowing:
                 now = signatures(nodes, plan)
             except Unknown:
                 continue
-            observation = row.select(list(FRAGMENTS)).row(0, named=True)
+            observation = row[list(FRAGMENTS)].row(0, named=True)
             for node in nodes:
                 if plan.inputs.selection:
                     self._forget(node.id, now[node.id], row.item(0, DIGEST))
@@ -252,9 +253,7 @@ class Narrowing:
         decision = ended.plan.decision
         keys = decision.height + ended.plan.unchanged
         complete = ended.fragments.height == decision.height
-        lacking = decision.clear()
-        if not complete:
-            lacking = decision.join(ended.fragments, on=KEY, how="anti", maintain_order="left")
+        lacking = decision.clear() if complete else absent(decision, ended.fragments)
         if keys <= FEW_KEYS or lacking.height > MANY_UNFINISHED:
             return None
         before = self.baselines[node.id] if node.id in plan.inputs.unchanged else None
@@ -297,7 +296,7 @@ def _row(baseline: Baseline) -> pl.DataFrame:
 
 def _unchanged(baseline: Baseline, left: int, former: NodePlan | None) -> Unchanged:
     """What stays of a node: `left` keys, and their tables: all but those that the looked-at keys held."""
-    keys, rows = (0, 0) if former is None else _tables(former.decision.filter(pl.col(STATE) == "cached"))
+    keys, rows = (0, 0) if former is None else _tables(former.cached)
     return Unchanged(
         keys=left,
         collected=baseline.collected,
@@ -308,7 +307,7 @@ def _unchanged(baseline: Baseline, left: int, former: NodePlan | None) -> Unchan
 
 def _tables(fragments: pl.DataFrame, unchanged: Unchanged | None = None) -> tuple[int, int]:
     """Number of tables among fragments and unchanged keys, and of their rows."""
-    tables = fragments.filter(pl.col(FORMAT) == "table")
+    tables = where(fragments[[ROWS]], fragments.get_column(FORMAT) == "table")
     stay = (unchanged.table_keys, unchanged.table_rows) if unchanged else (0, 0)
     return tables.height + stay[0], int(tables.get_column(ROWS).sum()) + stay[1]
 

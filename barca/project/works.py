@@ -90,7 +90,7 @@ class WorkMaker:
 
     def _before(self, node_id: NodeId) -> pl.DataFrame | None:
         """What a keyed source returned the last time, `None` if it never ran."""
-        rows = rows_of(node_id, self._plan().inputs).tail(1).select(list(FRAGMENTS))
+        rows = rows_of(node_id, self._plan().inputs).tail(1)[list(FRAGMENTS)]
         return None if rows.is_empty() else rows
 
     def _bind(
@@ -125,7 +125,7 @@ class WorkMaker:
             collected = self._collected[place]
             template = self._template(source) if collected.is_empty() else None
             return InputBinding(edge.parameter, edge.source, "collect", collected, names, template)
-        return InputBinding(edge.parameter, edge.source, "whole", held(edge.source).select(list(FRAGMENTS)))
+        return InputBinding(edge.parameter, edge.source, "whole", held(edge.source)[list(FRAGMENTS)])
 
     def _template(self, source: NodePlan) -> pl.DataFrame | None:
         """The newest table that the source ever stored, with its dimensions; `None` if there is none."""

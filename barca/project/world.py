@@ -11,7 +11,9 @@ import polars as pl
 
 from barca.discovery.broken import user_traceback
 from barca.errors import DefinitionError
+from barca.frames import where
 from barca.io.keyed import keyed_as
+from barca.lookup import absent
 from barca.model import BatchesAuto, BatchesBy
 from barca.plan.baseline import taking_keys
 from barca.plan.batching import effective_batch
@@ -22,7 +24,7 @@ from barca.plan.needs import packs_read
 from barca.plan.parts import rows_of
 from barca.project.statistics import measured_of
 from barca.records import Record, replace
-from barca.schemas import FORMAT, KEY, MATERIALIZATIONS, NEEDED, PATH, RUN_HASH, STATE, dimension, empty
+from barca.schemas import FORMAT, KEY, MATERIALIZATIONS, PATH, RUN_HASH, dimension, empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -175,7 +177,7 @@ class World(Record, kw_only=True):
         A dimension may have got the name of another column of a table since, or the node its first reader.
         """
         stored = {
-            node_id: plan.nodes[node_id].decision.filter(pl.col(STATE) == "cached")
+            node_id: plan.nodes[node_id].cached
             for node_id, node in self.graph.nodes.items()
             if node.keyed and node_id in plan.nodes
         }
@@ -210,7 +212,7 @@ class World(Record, kw_only=True):
             labels = {
                 node_plan.node.id: label_keys(
                     node_plan.node,
-                    node_plan.decision.filter((pl.col(STATE) == "stale") & pl.col(NEEDED)),
+                    node_plan.running,
                     effective_batch(node_plan.node, inputs.batch),
                 )
                 for node_plan in waiting
@@ -220,7 +222,7 @@ class World(Record, kw_only=True):
 
     def _unreadable(self, rows: pl.DataFrame) -> set[str]:
         """Packs that hold no keys: those that are gone, and results from before the node gave others keys."""
-        plain = rows.filter(pl.col(FORMAT) != "keyed")
+        plain = where(rows, rows.get_column(FORMAT) != "keyed")
         return {*self.store.probe(rows.get_column(PATH).unique().sort().to_list()), *plain.get_column(PATH)}
 
     def _load(self, source: NodeId, row: pl.DataFrame, plan: Plan, bad: Collection[str]) -> PlanInputs:
@@ -265,12 +267,11 @@ def _standing(node_plan: NodePlan, old: pl.DataFrame, new: pl.DataFrame) -> pl.D
 
     What a sensor returned before is not what it returns now.
     """
-    lost = node_plan.calls.select(KEY).join(new.select(KEY), on=KEY, how="anti", maintain_order="left")
-    return old.join(lost, on=KEY, how="anti", maintain_order="left") if lost.height else old
+    return absent(old, absent(node_plan.calls, new))
 
 
 def _merged(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-    both = pl.concat([empty(MATERIALIZATIONS), old.select(list(MATERIALIZATIONS)), new])
+    both = pl.concat([empty(MATERIALIZATIONS), old[list(MATERIALIZATIONS)], new])
     return both.unique([KEY, RUN_HASH], keep="last", maintain_order=True)
 
 
