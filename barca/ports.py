@@ -189,8 +189,16 @@ class PackStore(Protocol):
         """Remove what killed writers left under staging names; returns how many files."""
         ...
 
-    def listing(self) -> pl.DataFrame:
-        """Every pack: `path: String, size_bytes: Int64, modified_at: Datetime(us, UTC)`."""
+    def names(self, directory: str) -> list[str]:
+        """Names of the packs in a directory, sorted: of one node."""
+        ...
+
+    def listing(self, directory: str = "") -> pl.DataFrame:
+        """Every pack: `path: String, size_bytes: Int64, modified_at: Datetime(us, UTC)`.
+
+        Args:
+            directory: Those in it only, of one node; default: all.
+        """
         ...
 
 

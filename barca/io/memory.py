@@ -272,11 +272,19 @@ class MemoryPackStore:
         """Nothing is staged in memory: 0."""
         return 0
 
-    def listing(self) -> pl.DataFrame:
-        """Every pack, sorted by path, as a frame of `PACK_LISTING`."""
+    def names(self, directory: str) -> list[str]:
+        """Names of the packs in a directory of the store, sorted."""
+        check_path(directory)
+        inside = f"{directory}/"
+        return sorted(path.removeprefix(inside) for path in self.packs if path.startswith(inside))
+
+    def listing(self, directory: str = "") -> pl.DataFrame:
+        """Every pack in a directory of the store, or in all, sorted by path, as a frame of `PACK_LISTING`."""
+        inside = directory and f"{directory}/"
+        packs = {path: pack for path, pack in self.packs.items() if path.startswith(inside)}
         rows = {
-            PATH: list(self.packs),
-            SIZE_BYTES: [len(content) for content, _ in self.packs.values()],
-            MODIFIED_AT: [written for _, written in self.packs.values()],
+            PATH: list(packs),
+            SIZE_BYTES: [len(content) for content, _ in packs.values()],
+            MODIFIED_AT: [written for _, written in packs.values()],
         }
         return pl.DataFrame(rows, schema=PACK_LISTING).sort(PATH)

@@ -17,7 +17,8 @@ from urllib.parse import quote
 
 import polars as pl
 
-from barca.io.storage import process_exists, write_whole
+from barca.io.leftovers import process_exists
+from barca.io.storage import write_whole
 from barca.schemas import RUN_ID, TIMESTAMP
 
 if TYPE_CHECKING:

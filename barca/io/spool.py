@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import polars as pl
 
-from barca.io.storage import STAGING_PREFIX
+from barca.io.leftovers import STAGING_PREFIX
 from barca.io.tables import text_form
 from barca.schemas import dimension
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import time
 import uuid
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,14 +19,12 @@ import polars as pl
 
 from barca.errors import FragmentError, StoreError
 from barca.hashing import hash_text
+from barca.io.leftovers import STAGING_PREFIX, files_below, is_staging, leftovers
 from barca.io.packs import CAST_OPTIONS, WRITE_OPTIONS, check_pack, no_packs, pack_metadata, pack_schema
 from barca.schemas import PATH, SIZE_BYTES, TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-STAGING_PREFIX: Final = ".staging-"
-STAGING_MAX_AGE_SECONDS: Final = 3600.0
 
 MODIFIED_AT: Final = "modified_at"
 PACK_LISTING: Final = pl.Schema({PATH: pl.String(), SIZE_BYTES: pl.Int64(), MODIFIED_AT: TIMESTAMP})
@@ -336,12 +333,20 @@ class FilePackStore:
             with suppress(OSError):
                 os.utime(self.root / path)
 
-    def listing(self) -> pl.DataFrame:
-        """Every pack, sorted by path, as a frame of `PACK_LISTING`; `path` is relative to `root`."""
+    def names(self, directory: str) -> list[str]:
+        """Names of the packs in a directory of the store, sorted; none where it is not there."""
+        check_path(directory)
+        found = next((names for _, _, names in os.walk(self.root / directory)), ())
+        return sorted(filter(_is_pack, found))
+
+    def listing(self, directory: str = "") -> pl.DataFrame:
+        """Every pack in a directory of the store, or in all, sorted by path, as a frame of `PACK_LISTING`.
+
+        `path` is relative to `root`.
+        """
         rows = [
             (file.relative_to(self.root).as_posix(), status.st_size, status.st_mtime_ns // 1000)
-            for file, status in _files(self.root)
-            if file.suffix == ".parquet" and not file.name.startswith(STAGING_PREFIX)
+            for file, status in files_below(self.root / directory, _is_pack)
         ]
         raw = pl.Schema({**PACK_LISTING, MODIFIED_AT: pl.Int64()})
         return pl.DataFrame(rows, schema=raw, orient="row").cast(PACK_LISTING).sort(PATH)
@@ -363,39 +368,5 @@ class FilePackStore:
         return len(swept)
 
 
-def leftovers(root: Path) -> list[Path]:
-    """Files below a directory that killed processes left under staging names an hour ago or longer."""
-    return [
-        file
-        for file, status in _files(root)
-        if file.name.startswith(STAGING_PREFIX)
-        and time.time() - status.st_mtime > STAGING_MAX_AGE_SECONDS
-        and not _writer_lives(file.name)
-    ]
-
-
-def _files(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Every file under a directory with its status; those that vanish meanwhile are passed over."""
-    for directory, _, names in os.walk(root):
-        for name in names:
-            file = Path(directory, name)
-            try:
-                yield file, file.stat()
-            except FileNotFoundError:
-                continue
-
-
-def _writer_lives(name: str) -> bool:
-    pid = name.removeprefix(STAGING_PREFIX).split("-")[0]
-    return pid.isdigit() and process_exists(int(pid))
-
-
-def process_exists(pid: int) -> bool:
-    """Whether this machine runs a process of that id, whoever owns it."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
+def _is_pack(name: str) -> bool:
+    return name.endswith(".parquet") and not is_staging(name)

@@ -8,9 +8,9 @@ import polars as pl
 
 from barca.errors import BarcaError, LedgerError, LoadError, StoreError, UsageError, plural
 from barca.io.ledger import repair
+from barca.io.leftovers import leftovers
 from barca.io.rows import TABLE_ORDER
 from barca.io.runs import read_markers
-from barca.io.storage import leftovers
 from barca.project.surroundings import LITTLE_BYTES, environment_check, remains, room, try_to_write
 from barca.records import Record
 from barca.render.text import size

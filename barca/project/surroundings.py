@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from barca.errors import plural
+from barca.io.leftovers import STAGING_PREFIX, leftovers
 from barca.io.locks import LOCKS
-from barca.io.storage import STAGING_PREFIX, flush_directory, flush_file, leftovers
+from barca.io.storage import flush_directory, flush_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -82,22 +82,22 @@ def _crowded(store: PackStore, nodes: Iterable[Node]) -> list[NodeId]:
 
     The packs of a keyed source are not merged, but deleted, once they are old enough.
     """
-    directory = pl.col(PATH).str.extract("^([^/]+)/").alias("directory")
-    merged = pl.col(PATH).filter(pl.col(PATH).str.contains("-g-", literal=True)).max()
-    many = (
-        store.listing()
-        .with_columns(directory)
-        .filter(pl.col(PATH) > merged.over("directory").fill_null(""))
-        .group_by("directory")
-        .agg(pl.len().alias("packs"), pl.col(MODIFIED_AT).min())
-        .filter(pl.col("packs") > MANY_NEW)
-    )
-    oldest = dict(many.select("directory", MODIFIED_AT).iter_rows())
-    if not oldest:
-        return []
     old = dt.datetime.now(dt.UTC) - GRACE
-    found = [(node, oldest.get(node_directory(node.id))) for node in nodes]
-    return [node.id for node, since in found if since is not None and (not node.keyed or since < old)]
+    return [node.id for node in nodes if _is_crowded(store, node, old)]
+
+
+def _is_crowded(store: PackStore, node: Node, old: dt.datetime) -> bool:
+    """Whether it is worth looking at a node; every run asks that, so that names have to do, mostly."""
+    directory = node_directory(node.id)
+    names = store.names(directory)
+    merged = max((name for name in names if "-g-" in name), default="")
+    if sum(name > merged for name in names) <= MANY_NEW:
+        return False
+    if not node.keyed:
+        return True
+    newer = store.listing(directory).filter(pl.col(PATH) > f"{directory}/{merged}")
+    since = newer.get_column(MODIFIED_AT).min()
+    return isinstance(since, dt.datetime) and since < old
 
 
 def collect_garbage(

@@ -18,7 +18,8 @@ import pytest
 from barca.discovery.refs import load_function
 from barca.exec.processes import ProcessExecutor
 from barca.io.logs import read_logs
-from barca.io.storage import FilePackStore, process_exists
+from barca.io.leftovers import process_exists
+from barca.io.storage import FilePackStore
 from barca.model import FunctionRef, WorkerDied, WorkResult
 from tests.exec.works import failures, make_work, succeeded, write_steps
 

@@ -14,7 +14,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from barca.errors import FragmentError, StoreError
-from barca.io import storage
+from barca.io import leftovers, storage
 from barca.io.footer import footer
 from barca.io.memory import MemoryPackStore
 from barca.io.storage import PACK_LISTING, FilePackStore
@@ -332,12 +332,22 @@ for use in (
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+def test_packs_of_a_directory_by_name_and_with_their_files(store: PackStore):
+    for path in ("n/2.parquet", "n/1.parquet", "n2/1.parquet"):
+        put(store, path)
+    assert store.names("n") == ["1.parquet", "2.parquet"] and store.names("n3") == []
+    assert store.listing("n")["path"].to_list() == ["n/1.parquet", "n/2.parquet"]
+    assert store.listing("n").equals(store.listing().head(2)) and store.listing("n3").is_empty()
+    with pytest.raises(StoreError):
+        store.names("../n")
+
+
 def test_staging_files_are_swept_when_old_and_their_process_is_gone(tmp_path: Path):
     store = FilePackStore(tmp_path)
     put(store, "n/1.parquet")
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    ancient = time.time() - 2 * storage.STAGING_MAX_AGE_SECONDS
+    ancient = time.time() - 2 * leftovers.STAGING_MAX_AGE_SECONDS
     names = {
         f".staging-{dead.pid}-a": ancient,
         f".staging-{os.getpid()}-b": ancient,

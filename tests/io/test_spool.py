@@ -15,7 +15,8 @@ import pyarrow.dataset as ds
 import pytest
 
 from barca.io.memory import MemoryPackStore
-from barca.io.storage import STAGING_PREFIX, FilePackStore
+from barca.io.leftovers import STAGING_PREFIX
+from barca.io.storage import FilePackStore
 from barca.schemas import DIGEST, KEY, PATH, ROWS
 from tests.exec.works import failures, run_batch, succeeded
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barca.errors import StoreError
-from barca.io.storage import node_directory, process_exists, write_atomically
+from barca.io.leftovers import process_exists
+from barca.io.storage import node_directory, write_atomically
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path):

@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 
 from barca import BarcaError
 from barca.errors import Cancelled, LoadError, SelectionError, UsageError
-from barca.io.storage import STAGING_PREFIX
+from barca.io.leftovers import STAGING_PREFIX
 
 CHAIN = """
     import json, pathlib

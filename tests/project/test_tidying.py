@@ -18,7 +18,8 @@ from barca.__main__ import main
 from barca.errors import BarcaError, LedgerError
 from barca.io.runs import read_markers, write_marker
 from barca.io.ledger import DeltaLedger
-from barca.io.storage import STAGING_PREFIX, FilePackStore
+from barca.io.leftovers import STAGING_PREFIX
+from barca.io.storage import FilePackStore
 from barca.project import tidying
 
 PIPELINE = """
@@ -118,6 +119,30 @@ def test_the_end_of_a_run_neither_waits_nor_deletes_what_somebody_may_hold(
     assert options["before"] <= now - dt.timedelta(minutes=9)
     with pytest.raises(LedgerError):
         ends()
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_runs_look_at_files_of_nodes_with_many_packs_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keyed: bool
+):
+    """Names do, for all but keyed sources that have many: how old theirs are has to be known."""
+    store, listed = FilePackStore(tmp_path), list[str]()
+    listing = store.listing
+    monkeypatch.setattr(
+        store, "listing", lambda directory="": (listed.append(directory), listing(directory))[1]
+    )
+    nodes: Any = [SimpleNamespace(id=f"flow.py:n{number}", keyed=keyed) for number in range(3)]
+    for node, count in zip(nodes, (tidying.MANY_NEW, tidying.MANY_NEW + 1, 0), strict=True):
+        for number in range(count):
+            path = tmp_path / f"flow.py@{node.id[-2:]}" / f"{number:03}.parquet"
+            path.parent.mkdir(exist_ok=True)
+            path.touch()
+            os.utime(path, (0, 0))
+    (tmp_path / "flow.py@n0" / f"{STAGING_PREFIX}1-x.parquet").touch()
+    assert tidying._crowded(store, nodes) == ["flow.py:n1"]
+    assert listed == (["flow.py@n1"] if keyed else [])
+    (tmp_path / "flow.py@n1" / "001-g-1.parquet").touch()
+    assert tidying._crowded(store, nodes) == []  # one was merged, and those after it are few
 
 
 def test_gc_makes_results_fit_into_a_size_and_those_that_went_are_computed_again(ticks: Ticks):

@@ -21,8 +21,9 @@ import polars as pl
 from barca.errors import LedgerError, StoreError
 from barca.io.ledger.log import BATCH, FILES, checkpoint_before, commit_file, last_version, read_commit
 from barca.io.ledger.tables import DataFile, data_files, delta_errors, open_table, stamp_of
+from barca.io.leftovers import STAGING_PREFIX
 from barca.io.rows import PARTITION_COLUMNS
-from barca.io.storage import STAGING_PREFIX, flush_file, write_whole
+from barca.io.storage import flush_file, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
