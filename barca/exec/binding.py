@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 import polars as pl
@@ -17,11 +17,11 @@ from barca.errors import FragmentError, InputError
 from barca.exec.fitting import Telling, fit_all, fitted, of_parameter, require_dict, require_list, unfit
 from barca.io.annotations import list_item, mapping_value, parameter_annotations, table_form
 from barca.io.fragments import read_keyed, scan_fragments
-from barca.io.keyed import ROW, keyed_by, read_keyed_rows
+from barca.io.keyed import ROW, keyed_by, read_keyed_rows, read_keyed_values
 from barca.io.values import form_table, read_table, read_value, read_values
 from barca.lookup import lookup_sorted
 from barca.partitions import display_keys, display_text
-from barca.schemas import KEY, PATH, VALUE, dimension
+from barca.schemas import KEY, PATH, ROWS, VALUE, dimension
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -224,9 +224,9 @@ def _keyed_values(work: Work, binding: InputBinding, store: PackStore) -> pl.Ser
     Raises:
         InputError: The source has no value for a key.
     """
-    pairs = _read_keyed(store, binding.fragments)
     (name,) = work.dimensions
     own = work.keys.select(KEY, pl.col(dimension(name)).alias(_RAW))
+    pairs = _read_keyed(store, binding.fragments, own.get_column(_RAW))
     own = lookup_sorted(own, pairs.select(pl.col(KEY).alias(_RAW), VALUE), [VALUE], on=_RAW)
     values = own.get_column(VALUE)
     if values.null_count():
@@ -252,13 +252,12 @@ def _each_own_value(work: Work, binding: InputBinding, annotation: Any, store: P
 
 def _own_rows(work: Work, binding: InputBinding, store: PackStore) -> pl.DataFrame | None:
     """The rows of the work's keys in a table that the source returned; `None` when it returned none."""
-    rows = read_keyed_rows(store, binding.fragments)
+    (name,) = work.dimensions
+    wanted = work.keys.get_column(dimension(name))
+    rows = read_keyed_rows(store, binding.fragments, wanted if _are_few(wanted, binding.fragments) else None)
     if rows is None:
         return None
-    (name,) = work.dimensions
-    own = work.keys.select(pl.col(dimension(name)).alias(KEY)).join(
-        rows, on=KEY, how="left", maintain_order="left"
-    )
+    own = wanted.alias(KEY).to_frame().join(rows, on=KEY, how="left", maintain_order="left")
     table = own.get_column(ROW).struct.unnest()
     (path,) = binding.fragments.get_column(PATH)
     column = keyed_by(store, path) or table.columns[0]
@@ -268,18 +267,34 @@ def _own_rows(work: Work, binding: InputBinding, store: PackStore) -> pl.DataFra
 
 _RAW = "raw"
 
-_last_keyed: WeakKeyDictionary[PackStore, tuple[dict[str, str], pl.DataFrame]] = WeakKeyDictionary()
+_FEW: Final = 8
+"""Keys are few where the source has more than so many times theirs."""
+
+_last_keyed: WeakKeyDictionary[PackStore, tuple[dict[str, str], pl.DataFrame | None]] = WeakKeyDictionary()
 
 
-def _read_keyed(store: PackStore, fragment: pl.DataFrame) -> pl.DataFrame:
-    """As `read_keyed`; the last one is kept, since every call of a node reads all of the same source."""
+def _read_keyed(store: PackStore, fragment: pl.DataFrame, wanted: pl.Series) -> pl.DataFrame:
+    """Keys and values of a keyed source, among them the wanted ones, sorted by key.
+
+    For few keys only what lies around them is read. But the calls of a node all read the same source: who
+    asks a second time reads it whole, and that is kept.
+    """
     stamps = store.stamps(fragment.get_column(PATH))
-    last = _last_keyed.get(store)
-    if last is not None and stamps and last[0] == stamps:
-        return last[1]
+    known, kept = _last_keyed.get(store, ({}, None))
+    again = bool(stamps) and known == stamps
+    if again and kept is not None:
+        return kept
+    if not again and _are_few(wanted, fragment):
+        _last_keyed[store] = stamps, None
+        return read_keyed_values(store, fragment, wanted)
     pairs = read_keyed(store, fragment)
     _last_keyed[store] = stamps, pairs
     return pairs
+
+
+def _are_few(wanted: pl.Series, fragment: pl.DataFrame) -> bool:
+    """Whether a source has many times so many keys."""
+    return wanted.len() * _FEW < int(fragment.get_column(ROWS).item())
 
 
 def _parsed(texts: pl.Series) -> list[Any]:

@@ -134,12 +134,34 @@ def read_keyed(store: PackStore, fragment: pl.DataFrame) -> pl.DataFrame:
         return pairs.collect(engine="in-memory")
 
 
-def read_keyed_rows(store: PackStore, fragment: pl.DataFrame) -> pl.DataFrame | None:
+def read_keyed_values(store: PackStore, fragment: pl.DataFrame, wanted: pl.Series) -> pl.DataFrame:
+    """Keys and values from the first of some keys to the last: `key`, `value`, sorted by key.
+
+    A pack is sorted by key: what lies close together is in few of its row groups, and no others are read.
+
+    Args:
+        store: Holds the pack.
+        fragment: `schemas.FRAGMENTS`, one row.
+        wanted: Raw keys.
+
+    Raises:
+        FragmentError: The pack is missing, unreadable, or holds no keys.
+    """
+    path = _keyed_path(fragment)
+    pairs = store.scan([path], pl.Schema({KEY: KEYED[KEY], VALUE: KEYED[VALUE]}))
+    with readable(path):
+        return pairs.filter(_around(wanted)).collect(engine="in-memory")
+
+
+def read_keyed_rows(
+    store: PackStore, fragment: pl.DataFrame, wanted: pl.Series | None = None
+) -> pl.DataFrame | None:
     """The rows of a table that a keyed source returned: `key: String`, `ordinal: Int64`, `row: Struct`.
 
     Args:
         store: Holds the pack.
         fragment: `schemas.FRAGMENTS`, one row.
+        wanted: Raw keys: only the rows from the first of these to the last.
 
     Returns:
         The rows sorted by key, or `None` when it returned no table.
@@ -152,8 +174,15 @@ def read_keyed_rows(store: PackStore, fragment: pl.DataFrame) -> pl.DataFrame | 
     if ROW not in schema:
         return None
     rows = store.scan([path], pl.Schema({KEY: schema[KEY], ORDINAL: schema[ORDINAL], ROW: schema[ROW]}))
+    if wanted is not None:
+        rows = rows.filter(_around(wanted))
     with readable(path):
         return rows.collect(engine="in-memory")
+
+
+def _around(wanted: pl.Series) -> pl.Expr:
+    first, last = (pl.lit(key, dtype=pl.String) for key in (wanted.min(), wanted.max()))
+    return pl.col(KEY).is_between(first, last)
 
 
 def keyed_by(store: PackStore, path: str) -> str | None:

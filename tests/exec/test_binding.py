@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from barca.exec import binding
+from barca.io import packs
 from barca.io.fragments import pack_keyed
 from barca.io.memory import MemoryPackStore
 from barca.model import InputBinding
@@ -85,6 +87,62 @@ def test_a_value_of_a_keyed_source_goes_to_its_key(store: MemoryPackStore) -> No
     binding = keyed(store, {"c": {"v": [1, None]}, "b": 2.5, "a": "x"})
     run_function(step, make_work(["a", "c"], inputs=(binding,)), store)
     assert seen == {"a": "x", "c": {"v": [1, None]}}
+
+
+MANY = {f"k{number:05}": number for number in range(30_000)}
+"""More than a row group holds."""
+
+
+@pytest.mark.parametrize(
+    "keys", [["k00000"], ["k29999"], ["k20001", "k20000"], ["k29999", "k00007"], list(MANY)]
+)
+@pytest.mark.parametrize("group_size", [700, 20_000, 1_000_000])
+@pytest.mark.parametrize("table", [False, True])
+def test_keys_get_their_values_of_a_large_source_however_it_lies(
+    store: MemoryPackStore, monkeypatch: pytest.MonkeyPatch, keys: list[str], group_size: int, table: bool
+) -> None:
+    monkeypatch.setitem(packs.WRITE_OPTIONS, "row_group_size", group_size)
+    returned = pl.DataFrame({"r": list(MANY), "n": list(MANY.values())}) if table else MANY
+    source = keyed(store, returned)
+    seen: list[Any] = []
+
+    def as_dict(r: list[str], versions: dict[str, int]) -> dict[str, int]:
+        seen.append(versions)
+        return versions
+
+    def as_table(r: list[str], versions: pl.DataFrame) -> pl.DataFrame:
+        seen.append(dict(versions.rows()))
+        return versions
+
+    for _ in range(3):  # few, all of it, and what is kept
+        result = run_batch(as_table if table else as_dict, keys, store, inputs=(source,))
+        assert failures(result) == {}
+    assert seen == [{key: MANY[key] for key in keys}] * 3
+    result = run_batch(as_dict, ["k00000x"], store, inputs=(source,))
+    assert "returned no value for `r=k00000x`" in failures(result)["r=k00000x"]
+
+
+def test_few_keys_are_read_alone_once(store: MemoryPackStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = keyed(store, MANY)
+    read: list[int] = []
+    for name in ("read_keyed", "read_keyed_values"):
+        original = getattr(binding, name)
+
+        def counting(*values: Any, original: Any = original) -> pl.DataFrame:
+            pairs = original(*values)
+            read.append(pairs.height)
+            return pairs
+
+        monkeypatch.setattr(binding, name, counting)
+
+    def step(r: list[str], versions: dict[str, int]) -> dict[str, int]:
+        return versions
+
+    for key in ("k00007", "k00008", "k00009"):
+        run_batch(step, [key], store, inputs=(source,))
+    assert read == [1, len(MANY)]
+    run_batch(step, ["k00001"], store, inputs=(keyed(store, {**MANY, "k00001": 2}),))
+    assert read[2:] == [1]
 
 
 def test_a_key_that_a_keyed_source_has_not_is_named(store: MemoryPackStore) -> None:
