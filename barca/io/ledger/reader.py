@@ -167,7 +167,8 @@ class DeltaReader:
                 rows = self._scan(table, new).collect(engine="in-memory")
             if len(_held) > MOST_HELD:
                 _held.clear()
-            read = {part.item(0, _FILE): part.drop(_FILE) for part in rows.partition_by(_FILE)}
+            parts = rows.partition_by(_FILE, as_dict=True, include_key=False)
+            read = {name: part for (name,), part in parts.items()}
             found.update(read)
             _held.update(read)
         return pl.concat(
