@@ -89,14 +89,14 @@ def test_a_value_of_a_keyed_source_goes_to_its_key(store: MemoryPackStore) -> No
     assert seen == {"a": "x", "c": {"v": [1, None]}}
 
 
-MANY = {f"k{number:05}": number for number in range(30_000)}
-"""More than a row group holds."""
+MANY = {f"k{number:05}": number for number in range(4_000)}
+"""More than the smaller row groups of these tests hold."""
 
 
 @pytest.mark.parametrize(
-    "keys", [["k00000"], ["k29999"], ["k20001", "k20000"], ["k29999", "k00007"], list(MANY)]
+    "keys", [["k00000"], ["k03999"], ["k02001", "k02000"], ["k03999", "k00007"], list(MANY)]
 )
-@pytest.mark.parametrize("group_size", [700, 20_000, 1_000_000])
+@pytest.mark.parametrize("group_size", [700, 1_000_000])
 @pytest.mark.parametrize("table", [False, True])
 def test_keys_get_their_values_of_a_large_source_however_it_lies(
     store: MemoryPackStore, monkeypatch: pytest.MonkeyPatch, keys: list[str], group_size: int, table: bool
