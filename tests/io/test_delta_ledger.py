@@ -59,6 +59,7 @@ def ledger(tmp_path: Path) -> DeltaLedger:
 def caches(monkeypatch: pytest.MonkeyPatch) -> None:
     """None of what other tests read is in memory."""
     monkeypatch.setattr(reading, "_held", {})
+    monkeypatch.setattr(reading, "_read", set())
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_one_commit_of_one_file_per_node(ledger: DeltaLedger, table: Path):
     assert len(list(table.rglob("*.parquet"))) == 2
 
 
-def test_small_files_are_read_once_by_a_process(
+def test_small_files_are_read_once_by_a_process_that_goes_on(
     ledger: DeltaLedger, monkeypatch: pytest.MonkeyPatch, caches: None
 ):
     commit(ledger, *(rows(node, [f"k{number}"]) for number in range(3) for node in "nm"))
@@ -96,13 +97,15 @@ def test_small_files_are_read_once_by_a_process(
     )
     told = everything(ledger)
     assert read == [6] and told["node"].to_list() == ["n", "m"] * 3
+    assert_frame_equal(everything(ledger), told)
+    assert read == [6, 6]  # the first time it was not known that there would be another
     commit(ledger, rows("n", ["k3"]))
     assert ledger.reader().materialized("n")["key"].to_list() == ["k0", "k1", "k2", "k3"]
     assert_frame_equal(everything(ledger).head(6), told)
-    assert read == [6, 1]
+    assert read == [6, 6, 1]
     monkeypatch.setattr(reading, "SMALL_BYTES", 0)
     assert_frame_equal(everything(ledger).head(6), told)
-    assert read == [6, 1, 7]
+    assert read == [6, 6, 1, 7]
 
 
 def test_large_and_small_files_are_one_table(
@@ -112,6 +115,7 @@ def test_large_and_small_files_are_one_table(
     commit(ledger, rows("n", ["a"]), rows("n", many), rows("m", ["b"]))
     sizes = sorted(file.size for file in snapshot(ledger.root / "materializations", 3).files)
     monkeypatch.setattr(reading, "SMALL_BYTES", sizes[1])
+    ledger.reader()
     assert everything(ledger)["key"].to_list() == ["a", *many, "b"]
     assert everything(ledger).schema == MATERIALIZATIONS
     assert ledger.reader().materialized("n")["key"].to_list() == ["a", *many]

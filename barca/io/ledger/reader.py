@@ -28,6 +28,9 @@ _ROWS: Final[TableName] = "materializations"
 SMALL_BYTES: Final = 2**16
 """Data files of at most so many bytes stay in memory, for a process that reads the ledger again and again."""
 
+_read: set[Path] = set()
+"""Ledgers that this process has read: a command reads one once, and would gain nothing."""
+
 MOST_HELD: Final = 1_000
 """So many of them."""
 
@@ -47,6 +50,8 @@ class DeltaReader:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._again = root in _read
+        _read.add(root)
         self._versions = {table: last_version(root / table) for table in TABLE_ORDER}
         self._files = cache(self._list_files)
 
@@ -145,7 +150,7 @@ class DeltaReader:
     def _scan_files(
         self, table: TableName, files: Sequence[DataFile], node: str | None = None
     ) -> pl.LazyFrame:
-        """The rows of data files, in their order; those of small files are read here.
+        """The rows of data files, in their order; in a process that goes on, small files are read here.
 
         Args:
             table: The table.
@@ -155,7 +160,7 @@ class DeltaReader:
         columns = list(LEDGER_TABLES[table])
         return pl.concat(
             self._small(table, list(run)) if small else self._scan(table, list(run), node).select(columns)
-            for small, run in groupby(files, key=lambda file: file.size <= SMALL_BYTES)
+            for small, run in groupby(files, key=lambda file: self._again and file.size <= SMALL_BYTES)
         )
 
     def _small(self, table: TableName, files: Sequence[DataFile]) -> pl.LazyFrame:
