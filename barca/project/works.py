@@ -89,9 +89,14 @@ class WorkMaker:
         )
 
     def _before(self, node_id: NodeId) -> pl.DataFrame | None:
-        """What a keyed source returned the last time, `None` if it never ran."""
-        rows = rows_of(node_id, self._plan().inputs).tail(1)[list(FRAGMENTS)]
-        return None if rows.is_empty() else rows
+        """What a keyed source returned the last time, `None` if it never ran, or is to be stored anew.
+
+        Of a pack that is taken for an equal one not everything is read: a refresh mends one that is damaged.
+        """
+        inputs = self._plan().inputs
+        rows = rows_of(node_id, inputs).tail(1)[list(FRAGMENTS)]
+        anew = inputs.refresh_all or node_id in inputs.refresh
+        return None if anew or rows.is_empty() else rows
 
     def _bind(
         self, edge: Edge, plan: NodePlan, ready: Ready, held: Callable[[NodeId], pl.DataFrame]

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from barca.errors import StepFailed
+from barca.errors import FragmentError, StepFailed
 
 TABLE = """
     import datetime as dt
@@ -344,6 +344,32 @@ def test_an_asset_as_source_with_and_without_cutoff(project, cutoff):
     assert project.ran("reader") == {"day": 1, "versions": 1} | ({} if cutoff else {"reader": 2})
     project.write("day", "2 tuesday")
     assert project.ran("reader") == {"day": 1, "versions": 1, "reader": 1 if cutoff else 2}
+
+
+@pytest.mark.parametrize("options", [{"refresh": ["versions"]}, {"refresh_all": True}])
+def test_a_refresh_stores_anew_what_cannot_be_read_any_more(project, options):
+    project.write(
+        "pipeline.py",
+        """
+        from barca import asset, partitions_from, sensor
+
+        @sensor
+        def versions() -> dict:
+            return {"07": "x", "12": "y"}
+
+        @asset(partitions={"store": partitions_from(versions)})
+        def one(store: str, versions: str) -> str:
+            return versions
+        """,
+    )
+    assert project.ran("one") == {"versions": 1, "one": 2}
+    (pack,) = (project.root / ".barca/artifacts").glob("*versions/*.parquet")
+    pack.write_bytes(b"PAR1" + b"\xff" * 40 + pack.read_bytes()[44:])  # its footer, and the order, are whole
+    with pytest.raises(FragmentError, match=r"(?s)cannot be read.*delete the file and run again"):
+        project.get("one")
+    assert project.get("one", **options).status == "success"
+    assert project.ran("one") == {"versions": 1}
+    assert project.get("one").value == {"store=07": "x", "store=12": "y"}
 
 
 def test_a_list_source_is_not_passed_and_its_readers_are_unknown_before_it_ran(project):
