@@ -216,3 +216,16 @@ def test_a_second_ctrl_c_in_the_middle_of_an_answer_ends_its_worker(
     finally:
         executor.shutdown(cancel=True)
         signal.signal(signal.SIGINT, before)
+
+
+def test_released_workers_end_without_being_waited_for_and_busy_ones_go_on(monkeypatch: pytest.MonkeyPatch):
+    starting = Workers(2)
+    busy, idle = starting.take(), starting.take()
+    starting.give_back(idle)
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "stop", lambda _: pytest.fail("waited"))
+        starting.release()
+    assert idle._process.wait(60) == -signal.SIGKILL
+    assert busy._process.poll() is None
+    starting.stop()
+    assert busy.process_id not in workers() and idle.process_id not in workers()

@@ -4,6 +4,7 @@ are fakes; no user code runs."""
 from __future__ import annotations
 
 import datetime as dt
+import signal
 from collections.abc import Callable
 
 import polars as pl
@@ -536,6 +537,39 @@ def test_interrupted_run_keeps_what_ended(workers):
     assert run.executor.shut
     assert run.writer.flushed
     assert run.writer.rows("materializations").height == 5 * (1 + workers)
+
+
+def test_ctrl_c_while_what_ended_is_recorded_waits_until_that_is_done(monkeypatch):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    run = Run(batched(5, 20), "a")
+    wait, succeeded = run.executor.wait, run.runner._journal.succeeded
+
+    def two_at_once(timeout):
+        return [*wait(timeout), *wait(timeout)]
+
+    def interrupted(*arguments):
+        monkeypatch.setattr(run.runner._journal, "succeeded", succeeded)
+        signal.raise_signal(signal.SIGINT)
+        succeeded(*arguments)
+
+    monkeypatch.setattr(run.executor, "answers", lambda work: replace(answer(work), took=()))
+    monkeypatch.setattr(run.executor, "wait", two_at_once)
+    monkeypatch.setattr(run.runner._journal, "succeeded", interrupted)
+    try:
+        with pytest.raises(Cancelled):
+            run.runner.run()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(run.executor.called) == 2
+    assert run.writer.rows("materializations").height == 10
+
+
+def test_something_may_be_done_while_works_are_going(monkeypatch):
+    run, going = Run(batched(5, 20), "a"), []
+    ports = replace(run.runner._ports, meanwhile=lambda: going.append(len(run.executor.waiting)))
+    run.runner._ports = ports
+    run.go()
+    assert going[0] > 0
 
 
 @pytest.mark.parametrize(("begun", "key"), [(0, "k=c00"), (1, "k=c00"), (2, "k=c01"), (3, "k=c02")])

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from barca.errors import LedgerError, UsageError
+from barca.errors import LedgerError, StoreError, UsageError
 from barca.io.ledger import DeltaLedger, commits, log, repair, tables, replacing, upkeep, writer
 from barca.io.ledger.commits import Overtaken, Snapshot, snapshot
 from barca.io.ledger import reader as reading
@@ -106,6 +106,17 @@ def test_small_files_are_read_once_by_a_process_that_goes_on(
     monkeypatch.setattr(reading, "SMALL_BYTES", 0)
     assert_frame_equal(everything(ledger).head(6), told)
     assert read == [6, 6, 1, 7]
+
+
+def test_files_that_are_in_memory_stand_among_the_others_in_the_order_of_commits(
+    ledger: DeltaLedger, caches: None
+):
+    keys = [f"k{number}" for number in range(4)]
+    commit(ledger, *(rows("n", [key]) for key in keys))
+    everything(ledger)
+    for name in sorted(reading._held)[::2]:
+        del reading._held[name]
+    assert everything(ledger)["key"].to_list() == keys
 
 
 def test_large_and_small_files_are_one_table(
@@ -523,6 +534,27 @@ def test_a_head_of_a_commit_that_was_lost_is_none(
     assert commits._read_head(table) is not None
     monkeypatch.setattr(commits, "_known", {})
     assert len(snapshot(table, 19).files) == 18
+
+
+def test_a_head_that_cannot_be_written_is_done_without(
+    ledger: DeltaLedger, table: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(commits, "write_whole", refuse)
+    commit(ledger, *(rows("n", [f"k{number}"]) for number in range(22)))
+    assert last_checkpoint(table) == 19 and not (table / "_head.json").exists()
+    assert everything(ledger).height == 22
+
+
+def test_a_table_with_features_unknown_here_gets_no_head(ledger: DeltaLedger, table: Path):
+    commit(ledger, rows("n", ["k"]))
+    DeltaTable(table).alter.add_feature(
+        [TableFeatures.DeletionVectors], allow_protocol_versions_increase=True
+    )
+    commits.keep_head(table)
+    assert not (table / "_head.json").exists()
 
 
 def test_old_removed_files_and_orphans_are_vacuumed_and_young_ones_kept(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,21 +13,46 @@ from hypothesis import strategies as st
 
 from barca.errors import StoreError
 from barca.io.leftovers import process_exists
-from barca.io.storage import node_directory, write_atomically
+from barca.io.storage import node_directory, write_atomically, write_whole
 
 
-def test_a_file_is_replaced_whole(tmp_path: Path):
+@pytest.mark.parametrize("write", [write_atomically, write_whole])
+def test_a_file_is_replaced_whole(tmp_path: Path, write: Callable[[Path, bytes], None]):
     path = tmp_path / "new" / "f"
-    write_atomically(path, b"one")
-    write_atomically(path, b"two")
+    write(path, b"one")
+    write(path, b"two")
     assert path.read_bytes() == b"two"
     assert [other.name for other in path.parent.iterdir()] == ["f"]
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("write", "refused"),
+    [(write_atomically, "replace"), (write_whole, "replace"), (write_whole, "write_bytes")],
+)
+def test_what_stood_there_stays_where_the_new_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, bytes], None], refused: str
+):
+    path = tmp_path / "f"
+    write(path, b"one")
+    original = getattr(Path, refused)
+
+    def fail(file: Path, *arguments: Any) -> None:
+        if refused == "write_bytes":
+            original(file, *arguments)
+        raise OSError(errno.ENOSPC, "the disk is full")
+
+    monkeypatch.setattr(Path, refused, fail)
+    with pytest.raises(StoreError):
+        write(path, b"two")
+    assert path.read_bytes() == b"one"
+    assert [other.name for other in tmp_path.iterdir()] == ["f"]
+
+
+@pytest.mark.parametrize("write", [write_atomically, write_whole])
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, write: Callable[[Path, bytes], None]):
     (tmp_path / "f").write_bytes(b"")
     with pytest.raises(StoreError) as caught:
-        write_atomically(tmp_path / "f" / "g", b"")
+        write(tmp_path / "f" / "g", b"")
     assert caught.value.file == str(tmp_path / "f" / "g")
 
 

@@ -189,3 +189,4 @@ def test_a_program_has_its_own_executor_and_listener(project):
     assert isinstance(happened[0], events.RunStarted) and isinstance(happened[-1], events.RunFinished)
     assert sum(event.succeeded for event in happened if isinstance(event, events.KeysDone)) == 2
     assert opened.get("each").to_dict()["steps_executed"] == 0
+    assert not executor.ended  # it may be used again, and is its owner's to end
