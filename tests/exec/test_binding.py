@@ -145,6 +145,21 @@ def test_few_keys_are_read_alone_once(store: MemoryPackStore, monkeypatch: pytes
     assert read[2:] == [1]
 
 
+def test_a_store_that_cannot_tell_packs_apart_has_them_read_each_time(
+    store: MemoryPackStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "stamps", lambda _: {})
+    seen: list[int] = []
+
+    def step(r: str, versions: int) -> int:
+        seen.append(versions)
+        return versions
+
+    for value in range(3):
+        run_function(step, make_work(["a"], inputs=(keyed(store, {"a": value}),)), store)
+    assert seen == [0, 1, 2]
+
+
 def test_a_key_that_a_keyed_source_has_not_is_named(store: MemoryPackStore) -> None:
     work = make_work(["a", "z"], inputs=(keyed(store, {"a": 1}),))
     assert "`r=z`" in failures(run_function(lambda r, versions: 1, work, store))["r=z"]

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from barca.errors import FragmentError, InputError, OutputError
 from barca.io.digests import digest_pairs
 from barca.io.fragments import pack_keyed, read_keyed
+from barca.io.keyed import keyed_as
 from barca.io.values import read_value
 from barca.schemas import FRAGMENTS, KEYED
 from tests.io.packing import NODE, ONLY_KEY, PATH, CountingFileStore, CountingMemoryStore, only
@@ -222,7 +223,7 @@ def test_one_text_among_many_is_written_as_json_writes_it(store, odd, table, ord
     source = {f"k{number:04}": "2026-01-01T00:00:00" for number in range(1_200)}
     source["k1100"] = odd
     if not ordered:
-        source = dict(reversed(source.items()))
+        source["k0000"] = source.pop("k0000")  # so that the odd one is still far from the first
     returned = pl.DataFrame({"k": list(source), "v": list(source.values())}) if table else source
     fragment = pack(store, returned)
     pairs = read_keyed(store, fragment)
@@ -296,6 +297,17 @@ def test_types_of_a_table_tell_equal_values_apart(store):
     first = pack(store, small, "n/first.parquet")
     second = pack_keyed(store, PATH, NODE, large, ONLY_KEY, before=first)
     assert second["digest"].item() == first["digest"].item() and second["path"].item() == PATH
+
+
+def test_equal_pairs_of_another_form_or_by_another_column_are_stored_anew(store):
+    frame = pl.DataFrame({"k": ["x"], "j": ["x"]})
+    first = pack_keyed(store, "n/first.parquet", NODE, frame, ONLY_KEY, dimensions=["k"])
+    second = pack_keyed(store, PATH, NODE, frame, ONLY_KEY, dimensions=["j"], before=first)
+    assert second["digest"].item() == first["digest"].item() and second["path"].item() == PATH
+    assert keyed_as(store, PATH, ["j"]) and not keyed_as(store, PATH, ["k"])
+    first = pack(store, {}, "n/none.parquet")
+    second = pack_keyed(store, "n/other.parquet", NODE, [], ONLY_KEY, before=first)
+    assert second["digest"].item() == first["digest"].item() and second["path"].item() == "n/other.parquet"
 
 
 def test_an_equal_table_of_any_types_is_the_pack_that_is_stored(store):
