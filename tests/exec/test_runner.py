@@ -264,6 +264,48 @@ def test_a_call_starts_once_its_own_keys_are_ready():
     assert any({"a", "b"} <= set(running) for running in run.executor.running)
 
 
+def test_a_planned_call_starts_whole_though_its_keys_become_ready_by_and_by():
+    @asset(partitions={"k": partitions([f"c{n:02d}" for n in range(20)])}, batch=3)
+    def a(k: list[str]) -> dict: ...
+
+    @asset(partitions={"k": partitions_from(a)}, batch=10)
+    def b(k: list[str], a: dict) -> dict: ...
+
+    run = Run(Planner(graph_of(a, b)), "b", answers=lambda work: replace(answer(work), took=())).go()
+    assert run.calls("a") == [3] * 6 + [2]
+    assert run.calls("b") == [10, 10]
+    assert [work.node for work in run.executor.submitted].index("b") < len(run.executor.submitted) - 1
+
+
+def test_a_key_that_two_inputs_release_waits_for_neither():
+    @asset(partitions={"k": partitions(["a", "b", "c"])})
+    def x(k: str) -> int: ...
+
+    @asset(partitions={"k": partitions_from(x)})
+    def y(k: str) -> int: ...
+
+    @asset(partitions={"k": partitions_from(x)}, inputs={"x": x, "y": y})
+    def both(k: str, x: int, y: int) -> int: ...
+
+    plan = build_plan(Planner(graph_of(x, y, both)).inputs("both"))
+    queues = {name: NodeQueue(node_plan) for name, node_plan in plan.nodes.items()}
+    keys = plan.nodes["x"].decision.select("key")
+    for name in ("x", "y"):
+        queues["both"].follow(queues[name])
+    queues["both"].promote()
+    assert not queues["both"].ready
+    for name, released in (("x", keys.head(2)), ("y", keys.slice(1))):
+        queues["both"].release(
+            queues[name].plan.decision.join(released, on="key", how="semi", maintain_order="left")
+        )
+    queues["both"].promote()
+    assert [ready.keys["key"].to_list() for ready in queues["both"].ready] == [["k=b"]]
+    queues["both"].release(keys.head(1))
+    queues["both"].promote()
+    assert queues["both"].ready[1].keys["key"].to_list() == ["k=a"]
+    assert queues["both"].waiting["key"].to_list() == ["k=c"]
+
+
 def test_a_raised_call_is_halved_down_to_the_bad_key():
     run = Run(
         batched("all", 100),

@@ -438,3 +438,25 @@ def test_moments_are_small_values():
     moment = moments.Moment(at=dt.datetime(2026, 1, 2, tzinfo=dt.UTC), run_id="1", tag="t")
     assert str(moment) == "2026-01-02 00:00:00 UTC (tag t, after run 1)"
     assert moment.to_dict() == {"at": "2026-01-02T00:00:00+00:00", "run_id": "1", "tag": "t"}
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_keys_that_a_run_did_not_select_have_not_left(project, more):
+    text = """
+    from barca import asset, partitions
+
+    @asset(partitions={"shop": partitions(["a", "b"]), "day": partitions(["mon", "tue"])})
+    def rows(shop: str, day: str) -> str:
+        return shop + day
+    """
+    project.write("pipeline.py", text)
+    project.get("rows")
+    if more:  # a key that did leave, so that holdings are known
+        project.edit("pipeline.py", '["mon", "tue"]', '["tue", "mon", "wed"]')
+        project.get("rows")
+        project.edit("pipeline.py", '["tue", "mon", "wed"]', '["mon", "tue"]')
+        project.get("rows")
+    known = project.open()._reader().scan("holdings").collect().height
+    assert known == 2 * more
+    assert project.get("rows", partition={"shop": "a"}).status == "success"
+    assert project.open()._reader().scan("holdings").collect().height == known
