@@ -150,7 +150,8 @@ def _record(
     running.tell(events.RunStarted(run_id, run.target))
     writer = running.ledger.writer(run_id)
     ended = _Ended(run_id=run_id, command=run.command, target=run.target, started_at=run.started_at)
-    runner = Runner(run_id, plan, _ports(running, world, plan, run_id, executor, writer, clock))
+    stored = dict(plan.inputs.materialized)
+    runner = Runner(run_id, plan, _ports(running, world, plan, stored, run_id, executor, writer, clock))
     report = None
     try:
         report = runner.run()
@@ -175,22 +176,26 @@ def _record(
     unselected = selected_nothing(report.plan)
     for warning in unselected:
         running.tell(events.Warned(warning))
-    return replace(report, warnings=[*report.warnings, *unselected], stored=plan.inputs.materialized)
+    return replace(report, warnings=[*report.warnings, *unselected], stored=stored)
 
 
 def _ports(
     running: Running,
     world: World,
     plan: Plan,
+    stored: dict[NodeId, pl.DataFrame],
     run_id: str,
     executor: Executor,
     writer: LedgerWriter,
     clock: Clock,
 ) -> RunPorts:
+    """What a run works with; `stored` gets the rows that nodes had whose keys a source has yet to tell."""
     current = [plan]
 
     def replan(settled: frozenset[NodeId], rows: dict[NodeId, pl.DataFrame]) -> Plan:
         current[0] = world.replan(current[0], settled, rows)
+        for node_id, before in current[0].inputs.materialized.items():
+            stored.setdefault(node_id, before)
         return current[0]
 
     engine = running.config.engine or "in-memory"

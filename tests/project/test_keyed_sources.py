@@ -346,6 +346,25 @@ def test_an_asset_as_source_with_and_without_cutoff(project, cutoff):
     assert project.ran("reader") == {"day": 1, "versions": 1, "reader": 1 if cutoff else 2}
 
 
+@pytest.mark.parametrize("cutoff", [False, True])
+def test_what_changed_is_named_though_the_result_is_told_by_its_content(retailers, cutoff):
+    retailers.edit(
+        "pipeline.py",
+        "partitions_from(versions)}",
+        f"partitions_from(versions)}}, cutoff={cutoff}",
+    )
+    returned(retailers, {"a": 1, "b": 2})
+    retailers.ran("scored")
+    returned(retailers, {"a": 3, "b": 2})
+    steps = {step["id"]: step for step in retailers.get("scored").to_dict()["steps"]}
+    assert {
+        name: steps[f"pipeline.py:{name}"]["partitions"]["changed"] for name in ("cleaned", "scored")
+    } == {
+        "cleaned": {"retailer=a": ["value pipeline.py:versions"]},
+        "scored": {"retailer=a": ["input pipeline.py:cleaned"]},
+    }
+
+
 @pytest.mark.parametrize("options", [{"refresh": ["versions"]}, {"refresh_all": True}])
 def test_a_refresh_stores_anew_what_cannot_be_read_any_more(project, options):
     project.write(
