@@ -10,6 +10,7 @@ from barca.errors import DefinitionError
 from barca.model import BatchesAuto
 from barca.plan import build_plan
 from barca.plan.batching import calls, effective_batch
+from barca.plan.explain import call_count
 from tests.plan.worlds import Planner, graph_of
 
 FORMS = {
@@ -113,3 +114,9 @@ def test_what_a_run_says_of_a_node_goes_before_what_it_says_of_all_and_that_befo
         ({None: "none", "a": "auto"}, (limits, 1, None)),
     ]:
         assert tuple(effective_batch(nodes[name], override) for name in ("a", "b", "one")) == expected
+
+
+def test_calls_are_counted_by_name_and_those_without_one_by_one():
+    for names, count in ((["1", "1", "2"], 2), ([None, None, None], 3), (["1", None, "1", None], 3), ([], 0)):
+        calls = pl.DataFrame({"call": names}, schema={"call": pl.String})
+        assert call_count(calls) == count
