@@ -48,6 +48,7 @@ def test_help_loads_neither_polars_nor_delta(arguments: list[str]):
 
 
 def test_a_run_in_a_pipe_loads_neither_what_draws_nor_what_validates(tmp_path: Path):
+    (tmp_path / "barca.toml").write_text("\n")  # it marks the root, and says nothing
     (tmp_path / "steps.py").write_text("from barca import asset\n\n@asset\ndef one() -> int:\n    return 1\n")
     code = (
         f"import os, contextlib, io\nos.chdir({str(tmp_path)!r})\n"
@@ -57,4 +58,4 @@ def test_a_run_in_a_pipe_loads_neither_what_draws_nor_what_validates(tmp_path: P
     )
     modules = loaded(code)
     assert "deltalake" in modules
-    assert modules.isdisjoint({"rich", "pydantic", "pebble", "pyarrow", "pandas", "duckdb"})
+    assert modules.isdisjoint({"rich", "pydantic", "pebble", "pyarrow", "pandas", "duckdb", "tomllib"})

@@ -73,3 +73,10 @@ def test_a_note_goes_with_the_commit_that_it_followed(tmp_path):
     assert Notes(tmp_path).read("n") is None
     last.write_text("another's")
     assert Notes(tmp_path).read("n") is None
+
+
+def test_a_note_that_cannot_be_written_is_done_without(tmp_path):
+    (tmp_path / "materializations").mkdir()
+    (tmp_path / "materializations" / DIRECTORY).write_text("no directory")
+    Notes(tmp_path).write("n", {"keys": 3})
+    assert Notes(tmp_path).read("n") is None

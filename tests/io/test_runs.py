@@ -39,6 +39,20 @@ def test_a_marker_of_this_process_is_alive_until_it_is_removed(tmp_path: Path):
     assert read_markers(directory).height == 0
 
 
+def test_no_part_of_a_marker_is_ever_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    there: list[list[str]] = []
+    write = Path.write_bytes
+
+    def looking(path: Path, content: bytes) -> int:
+        written = write(path, content)
+        there.append([file.name for file in tmp_path.glob("*.json")])
+        return written
+
+    monkeypatch.setattr(Path, "write_bytes", looking)
+    write_marker(tmp_path, run_id="r1", command="get", target=None, started_at=NOON)
+    assert there == [[]] and read_markers(tmp_path).height == 1
+
+
 def test_a_killed_process_leaves_a_marker_that_is_not_alive(tmp_path: Path):
     script = f"""
 import os, signal
