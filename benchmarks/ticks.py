@@ -3,7 +3,7 @@
     python benchmarks/ticks.py --ticks 1000                  # prints the section of RESULTS.md
 
 Every tick is checked to have run the source and the changed key of both assets, and nothing else. The source
-only reads a file; what that takes is told beside each time and is part of it.
+only reads a file; what that takes is part of a tick, and told beside it.
 """
 
 import argparse
@@ -11,18 +11,25 @@ import json
 import os
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from barca import Project
 
 HERE = Path(__file__).parent
+EVERY = 10
+"""After so many ticks reading the versions is timed once."""
 INTRODUCTION = """\
 One process, whose steps run in it, computes `scored` of the chain of tables again and again; before each tick
-the version of one key changes. *Time* is the median over the last ticks of each row, *source* what reading
-the versions takes of it. *Memory* is resident, *ledger* and *packs* what lies on the disk; the last row is
-after `gc`, with growth per tick since the first row.
+the version of one key changes. *Time* is the median over the last ticks of each row, in seconds, *source*
+that of reading the versions between them, which is what the source does, and *beyond* the difference.
+*Bare* is the bare script as a process of its own, for the pace of the machine at that moment. *Memory* is
+resident, *ledger* and *packs* what lies on the disk; the last row is after `gc`, with growth per tick since
+the first row.
 """
 
 
@@ -30,6 +37,13 @@ def resident_mb() -> float:
     """Resident memory of this process."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def seconds_of(action: Callable[[], object]) -> float:
+    """What an action takes."""
+    begin = time.perf_counter()
+    action()
+    return time.perf_counter() - begin
 
 
 def megabytes(directory: Path) -> float:
@@ -48,6 +62,7 @@ class Ticking:
         self.versions = {f"d{number:06d}": "2026-01-01T00:00:00" for number in range(keys)}
         self.project = Project(root, executor="inline")
         self.seconds: list[float] = []
+        self.source: list[float] = []
 
     def tick(self, number: int) -> None:
         """Change a key and compute."""
@@ -60,17 +75,22 @@ class Ticking:
         steps = result.to_dict()["steps_executed"]
         wanted = 3 if number else 1 + 2 * len(self.versions)
         assert steps == wanted, f"tick {number}: {steps} instead of {wanted}"
+        if number % EVERY == 0:
+            self.source.append(seconds_of(lambda: json.loads(self.file.read_text())))
+
+    def bare(self) -> None:
+        """The bare script with these versions."""
+        with tempfile.TemporaryDirectory() as name:
+            subprocess.run([sys.executable, HERE / "bare.py", self.file, name], check=True)
 
     def row(self, label: str, last: int) -> str:
         """A line of the table over the last ticks."""
-        begin = time.perf_counter()
-        json.loads(self.file.read_text())
-        source = time.perf_counter() - begin
         packs = [file.stat().st_size for file in (self.store / "artifacts").rglob("*.parquet")]
+        tick = statistics.median(self.seconds[-last:])
+        source = statistics.median(self.source[-max(1, last // EVERY) :])
         cells = [
             label,
-            f"{statistics.median(self.seconds[-last:]):.3f}",
-            f"{source:.3f}",
+            *(f"{seconds:.3f}" for seconds in (tick, source, tick - source, seconds_of(self.bare))),
             f"{resident_mb():.0f} MB",
             f"{megabytes(self.store / 'ledger'):.1f} MB",
             f"{len(packs):,}, {sum(packs) / 1e6:.1f} MB",
@@ -87,8 +107,8 @@ def main() -> None:
     options = parser.parse_args()
     print(f"## Ticks\n\n{INTRODUCTION}")
     print(f"{options.keys:,} keys.\n")
-    print("| ticks | time | source | memory | ledger | packs |")
-    print("|---|---:|---:|---:|---:|---:|")
+    print("| ticks | time | source | beyond | bare | memory | ledger | packs |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as name:
         os.chdir(name)
         ticking = Ticking(Path(name), options.keys)
