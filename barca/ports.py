@@ -193,12 +193,12 @@ class PackStore(Protocol):
         """Names of the packs in a directory, sorted: of one node."""
         ...
 
-    def listing(self, directory: str = "") -> pl.DataFrame:
-        """Every pack: `path: String, size_bytes: Int64, modified_at: Datetime(us, UTC)`.
+    def modified_at(self, path: str) -> datetime | None:
+        """When a pack was written or touched, aware, UTC; `None` where it is gone."""
+        ...
 
-        Args:
-            directory: Those in it only, of one node; default: all.
-        """
+    def listing(self) -> pl.DataFrame:
+        """Every pack: `path: String, size_bytes: Int64, modified_at: Datetime(us, UTC)`."""
         ...
 
 

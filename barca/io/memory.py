@@ -278,13 +278,16 @@ class MemoryPackStore:
         inside = f"{directory}/"
         return sorted(path.removeprefix(inside) for path in self.packs if path.startswith(inside))
 
-    def listing(self, directory: str = "") -> pl.DataFrame:
-        """Every pack in a directory of the store, or in all, sorted by path, as a frame of `PACK_LISTING`."""
-        inside = directory and f"{directory}/"
-        packs = {path: pack for path, pack in self.packs.items() if path.startswith(inside)}
+    def modified_at(self, path: str) -> datetime | None:
+        """When a pack was written, or stamped as modified; `None` where it is gone."""
+        check_path(path)
+        return self.packs[path][1] if path in self.packs else None
+
+    def listing(self) -> pl.DataFrame:
+        """Every pack, sorted by path, as a frame of `PACK_LISTING`."""
         rows = {
-            PATH: list(packs),
-            SIZE_BYTES: [len(content) for content, _ in packs.values()],
-            MODIFIED_AT: [written for _, written in packs.values()],
+            PATH: list(self.packs),
+            SIZE_BYTES: [len(content) for content, _ in self.packs.values()],
+            MODIFIED_AT: [written for _, written in self.packs.values()],
         }
         return pl.DataFrame(rows, schema=PACK_LISTING).sort(PATH)

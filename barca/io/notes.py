@@ -8,6 +8,7 @@ restores the rows takes them along. Where rows were lost or given up since, a no
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -75,14 +76,14 @@ class Notes:
     def _commit(self, like: object = None) -> list[str | int] | None:
         """The newest commit, or that of a note as it is now: one that was lost is another's, or not there."""
         log = self._rows / "_delta_log"
-        with suppress(OSError):
-            if not isinstance(like, list):
-                file = max((file for file in log.iterdir() if _is_commit(file.name)), default=None)
-            else:
-                file = log / like[0]
-            if file is not None:
-                status = file.stat()
-                return [file.name, status.st_size, status.st_mtime_ns]
+        with suppress(OSError, TypeError, IndexError):  # what a note says may be anything
+            if isinstance(like, list):
+                name = like[0]
+            else:  # of the commits of a week
+                name = max(filter(_is_commit, os.listdir(log)), default=None)  # noqa: PTH208
+            if name is not None:
+                status = (log / name).stat()
+                return [name, status.st_size, status.st_mtime_ns]
         return None
 
     def _path(self, node: NodeId) -> Path:

@@ -9,11 +9,10 @@ import polars as pl
 
 from barca.errors import LedgerError, plural
 from barca.io.runs import read_markers
-from barca.io.storage import MODIFIED_AT, node_directory
+from barca.io.storage import node_directory
 from barca.partitions import parse_size
 from barca.project.announcing import new_run_id
 from barca.project.log import log
-from barca.schemas import PATH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,17 +86,15 @@ def _crowded(store: PackStore, nodes: Iterable[Node]) -> list[NodeId]:
 
 
 def _is_crowded(store: PackStore, node: Node, old: dt.datetime) -> bool:
-    """Whether it is worth looking at a node; every run asks that, so that names have to do, mostly."""
+    """Whether it is worth looking at a node; every run asks that, so that names, by age, have to do."""
     directory = node_directory(node.id)
     names = store.names(directory)
     merged = max((name for name in names if "-g-" in name), default="")
-    if sum(name > merged for name in names) <= MANY_NEW:
+    newer = [name for name in names if name > merged]
+    if len(newer) <= MANY_NEW:
         return False
-    if not node.keyed:
-        return True
-    newer = store.listing(directory).filter(pl.col(PATH) > f"{directory}/{merged}")
-    since = newer.get_column(MODIFIED_AT).min()
-    return isinstance(since, dt.datetime) and since < old
+    since = store.modified_at(f"{directory}/{newer[MANY_NEW]}") if node.keyed else None
+    return not node.keyed or (since is not None and since < old)
 
 
 def collect_garbage(

@@ -332,14 +332,16 @@ for use in (
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_packs_of_a_directory_by_name_and_with_their_files(store: PackStore):
+def test_packs_of_a_directory_by_name_and_when_one_was_written(store: PackStore):
     for path in ("n/2.parquet", "n/1.parquet", "n2/1.parquet"):
         put(store, path)
     assert store.names("n") == ["1.parquet", "2.parquet"] and store.names("n3") == []
-    assert store.listing("n")["path"].to_list() == ["n/1.parquet", "n/2.parquet"]
-    assert store.listing("n").equals(store.listing().head(2)) and store.listing("n3").is_empty()
-    with pytest.raises(StoreError):
-        store.names("../n")
+    listed = store.listing()
+    assert store.modified_at("n2/1.parquet") == listed["modified_at"][2]
+    assert store.modified_at("n/3.parquet") is None
+    for look in (store.names, store.modified_at):
+        with pytest.raises(StoreError):
+            look("../n")
 
 
 def test_staging_files_are_swept_when_old_and_their_process_is_gone(tmp_path: Path):

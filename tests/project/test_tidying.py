@@ -122,15 +122,13 @@ def test_the_end_of_a_run_neither_waits_nor_deletes_what_somebody_may_hold(
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_runs_look_at_files_of_nodes_with_many_packs_alone(
+def test_runs_look_at_names_of_packs_and_at_one_file_of_a_keyed_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keyed: bool
 ):
-    """Names do, for all but keyed sources that have many: how old theirs are has to be known."""
-    store, listed = FilePackStore(tmp_path), list[str]()
-    listing = store.listing
-    monkeypatch.setattr(
-        store, "listing", lambda directory="": (listed.append(directory), listing(directory))[1]
-    )
+    store, looked = FilePackStore(tmp_path), list[str]()
+    modified_at = store.modified_at
+    monkeypatch.setattr(store, "listing", lambda: pytest.fail("looked at every file"))
+    monkeypatch.setattr(store, "modified_at", lambda path: (looked.append(path), modified_at(path))[1])
     nodes: Any = [SimpleNamespace(id=f"flow.py:n{number}", keyed=keyed) for number in range(3)]
     for node, count in zip(nodes, (tidying.MANY_NEW, tidying.MANY_NEW + 1, 0), strict=True):
         for number in range(count):
@@ -140,9 +138,24 @@ def test_runs_look_at_files_of_nodes_with_many_packs_alone(
             os.utime(path, (0, 0))
     (tmp_path / "flow.py@n0" / f"{STAGING_PREFIX}1-x.parquet").touch()
     assert tidying._crowded(store, nodes) == ["flow.py:n1"]
-    assert listed == (["flow.py@n1"] if keyed else [])
+    assert looked == ([f"flow.py@n1/{tidying.MANY_NEW:03}.parquet"] if keyed else [])
     (tmp_path / "flow.py@n1" / "001-g-1.parquet").touch()
     assert tidying._crowded(store, nodes) == []  # one was merged, and those after it are few
+
+
+def test_packs_of_a_keyed_source_are_looked_at_once_many_are_old(tmp_path: Path):
+    """Else a source that is asked every few seconds would have some that just got old at the end of each run."""
+    store, many = FilePackStore(tmp_path), tidying.MANY_NEW
+    packs = [tmp_path / f"flow.py@n/{number:03}.parquet" for number in range(3 * many)]
+    packs[0].parent.mkdir()
+    nodes: Any = [SimpleNamespace(id="flow.py:n", keyed=True)]
+    for pack in packs:
+        pack.touch()
+    for pack in packs[:many]:
+        os.utime(pack, (0, 0))
+    assert tidying._crowded(store, nodes) == []
+    os.utime(packs[many], (0, 0))
+    assert tidying._crowded(store, nodes) == ["flow.py:n"]
 
 
 def test_gc_makes_results_fit_into_a_size_and_those_that_went_are_computed_again(ticks: Ticks):

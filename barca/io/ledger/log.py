@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -30,7 +31,8 @@ FILES: Final = "barcaFiles"
 """Entry of a commit's `commitInfo`: how many data files it adds, so that a cut at a line's end shows."""
 
 _HINT: Final = "_last_checkpoint"
-_COMMIT = re.compile(r"(\d{20})\.json")
+_DIGITS: Final = 20
+_JSON: Final = ".json"
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint.*\.parquet")
 
 
@@ -54,6 +56,8 @@ def last_version(table: Path) -> int | None:
 
 def last_checkpoint(table: Path) -> int:
     """The version of the newest checkpoint; -1 when there is none."""
+    with suppress(OSError, ValueError, TypeError, KeyError):  # what names it is quicker to read than the log
+        return int(json.loads((table / LOG / _HINT).read_bytes())["version"])
     return max(_list_log(table).checkpoints, default=-1)
 
 
@@ -122,15 +126,16 @@ def repair_log(table: Path) -> list[str]:
 
 
 class _Log(Record):
-    """What a log directory holds: commits; checkpoints, their files; the checkpoint hint."""
+    """What a log directory holds: names of commits; checkpoints, their files; the checkpoint hint."""
 
-    commits: set[int]
+    commits: list[str]
     checkpoints: dict[int, list[Path]]
     hint: Path | None
 
     @property
     def last(self) -> int | None:
-        return max([*self.commits, *self.checkpoints], default=None)
+        commits = [int(max(self.commits)[:_DIGITS])] if self.commits else []
+        return max([*commits, *self.checkpoints], default=None)
 
 
 class _Damage(Record):
@@ -157,17 +162,16 @@ class _Damage(Record):
 
 
 def _list_log(table: Path) -> _Log:
-    log = _Log(set(), {}, table / LOG / _HINT if (table / LOG / _HINT).exists() else None)
     try:
-        entries = list(os.scandir(table / LOG))
+        names = os.listdir(table / LOG)  # noqa: PTH208  # every run lists the commits of a week, several times
     except (FileNotFoundError, NotADirectoryError):
-        return log
-    for entry in entries:
-        if match := _COMMIT.fullmatch(entry.name):
-            log.commits.add(int(match[1]))
-        elif match := _CHECKPOINT.fullmatch(entry.name):
-            log.checkpoints.setdefault(int(match[1]), []).append(table / LOG / entry.name)
-    return log
+        names = []
+    commits = [name for name in names if name[_DIGITS:] == _JSON and name[:_DIGITS].isdecimal()]
+    checkpoints: dict[int, list[Path]] = {}
+    for name in names:
+        if name[_DIGITS:].startswith(".checkpoint") and (match := _CHECKPOINT.fullmatch(name)):
+            checkpoints.setdefault(int(match[1]), []).append(table / LOG / name)
+    return _Log(commits, checkpoints, table / LOG / _HINT if _HINT in names else None)
 
 
 def _find_damage(table: Path, log: _Log) -> _Damage | None:
@@ -188,7 +192,7 @@ def _find_damage(table: Path, log: _Log) -> _Damage | None:
             empty = not os.stat(f"{directory}/{version:020d}.json").st_size  # noqa: PTH116  # hundreds a run
         except FileNotFoundError:
             # a listing taken while others clean up may show a commit that has expired meanwhile
-            if version in log.commits:
+            if commit_file(table, version).name in log.commits:
                 continue
             why = f"is missing, though version {log.last} exists"
             return _Damage(commit_file(table, version), why, at_end=False)

@@ -107,9 +107,10 @@ def open_or_create(path: Path, name: TableName) -> Snapshot:
     Raises:
         LedgerError: Its log is damaged, it cannot be made, or others gave it features unknown here.
     """
-    if last_version(path) is None:
+    version = last_version(path)
+    if version is None:
         _create(path, name)
-    current = snapshot(path)
+    current = snapshot(path, version)
     if not current.plain:
         raise LedgerError(
             f"the ledger table `{name}` was given features of Delta that barca does not write",
