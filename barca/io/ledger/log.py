@@ -165,7 +165,7 @@ def _list_log(table: Path) -> _Log:
     try:
         names = os.listdir(table / LOG)  # noqa: PTH208  # every run lists the commits of a week, several times
     except (FileNotFoundError, NotADirectoryError):
-        names = []
+        names = list[str]()
     commits = [name for name in names if name[_DIGITS:] == _JSON and name[:_DIGITS].isdecimal()]
     checkpoints: dict[int, list[Path]] = {}
     for name in names:
