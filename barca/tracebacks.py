@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 import traceback
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PACKAGE: Final = __file__.removesuffix("tracebacks.py")
 """Prefix of the file names of our own frames."""
+
+_PYTHON: Final = functools.__file__.removesuffix("functools.py")
+"""Prefix of the file names of Python's own modules."""
 
 _PLACE: Final = re.compile(
     r'^(?P<indent> *)File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<name>.*))?$'
@@ -26,6 +33,29 @@ def in_step(step: str | None, inner: str) -> str:
     return f"\nIn {step}:\n{inner.rstrip()}" if step else f"\n{inner.rstrip()}"
 
 
+def of_user(frames: Iterable[traceback.FrameSummary], *machinery: str) -> list[traceback.FrameSummary]:
+    """The frames of a traceback that are neither machinery nor, like `functools`, called by it.
+
+    Args:
+        frames: Outermost first.
+        machinery: Prefixes of file names; ours are among them.
+    """
+    kept: list[traceback.FrameSummary] = []
+    inside = False
+    for frame in frames:
+        if frame.filename.startswith((PACKAGE, *machinery)):
+            inside = True
+        elif not inside or not _is_python(frame.filename):
+            inside = False
+            kept.append(frame)
+    return kept
+
+
+def _is_python(file: str) -> bool:
+    """Whether a file is one of Python's modules; packages, and what is installed below, are not looked at."""
+    return file.startswith(_PYTHON) and file.removeprefix(_PYTHON).removesuffix(".py").isidentifier()
+
+
 def notebook_lines(error: BaseException, step: str | None, inner: str | None) -> list[str]:
     """An error as a notebook shows it: where it was called, what the step did, the message last.
 
@@ -35,12 +65,7 @@ def notebook_lines(error: BaseException, step: str | None, inner: str | None) ->
         inner: The traceback of the step, or `None` where no step failed.
     """
     shell = notebook()
-    hidden = (PACKAGE, *_package_of(shell))
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith((*hidden, "<frozen "))
-    ]
+    frames = of_user(traceback.extract_tb(error.__traceback__), *_package_of(shell), "<frozen ")
     parts = "".join(traceback.format_list(frames)).rstrip("\n").split("\n")
     if inner is not None:
         parts += in_step(step, inner).split("\n")

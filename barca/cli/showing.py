@@ -14,6 +14,7 @@ from barca.render.tables import SHOWN_OUTPUTS, outputs_view, result_view
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import polars as pl
     from rich.console import RenderableType
 
     from barca.project.lookback import Lookback
@@ -71,7 +72,8 @@ def as_table(value: Any) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]], 
 
     height: int | None
     if isinstance(value, pl.LazyFrame):
-        frame, height = value.head(SHOWN_ROWS).collect(engine="in-memory"), None
+        frame = value.head(SHOWN_ROWS).collect(engine="in-memory")
+        height = _whole(frame)
     elif isinstance(value, pl.DataFrame):
         frame, height = value.head(SHOWN_ROWS), value.height
     elif _library(value) == "pandas" and hasattr(value, "columns"):
@@ -81,11 +83,17 @@ def as_table(value: Any) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]], 
     elif _library(value) == "pyarrow" and hasattr(value, "head"):
         frame, height = pl.DataFrame(pl.from_arrow(value.head(SHOWN_ROWS))), value.count_rows()
     elif hasattr(value, "limit") and hasattr(value, "pl"):
-        frame, height = value.limit(SHOWN_ROWS).pl(), None
+        frame = value.limit(SHOWN_ROWS).pl()
+        height = _whole(frame)
     else:
         return None
     columns = [(name, str(dtype).lower()) for name, dtype in frame.schema.items()]
     return columns, frame.rows(), height
+
+
+def _whole(frame: pl.DataFrame) -> int | None:
+    """The height of a table, told from its first rows; `None` where there may be more."""
+    return frame.height if frame.height < SHOWN_ROWS else None
 
 
 def _library(value: Any) -> str:

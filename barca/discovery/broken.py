@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from barca.discovery.files import PACKAGE, is_project_path
+from barca.discovery.files import is_project_path
 from barca.discovery.names import declared_nodes
 from barca.errors import BarcaError
 from barca.graph import BrokenFile
+from barca.tracebacks import PACKAGE, of_user
 
 if TYPE_CHECKING:
     from barca._typing import NodeId
     from barca.graph import Node
     from barca.model import Deferred
+
+
+_IMPORTING: Final = "<frozen importlib"
+"""Prefix of the file names of Python's import system."""
 
 
 def broken_file(root: Path, file: Path, error: BaseException) -> BrokenFile:
@@ -40,7 +45,7 @@ def _origin(root: Path, error: BaseException) -> Path | None:
     places = [frame.filename for frame in frames if frame.name == "<module>"]
     if isinstance(error, SyntaxError) and error.filename:
         places.append(error.filename)
-    own = (Path(place) for place in reversed(places) if not _is_machinery(place))
+    own = (Path(place) for place in reversed(places) if not place.startswith((PACKAGE, _IMPORTING)))
     return next((place for place in own if is_project_path(root, place)), None)
 
 
@@ -76,9 +81,7 @@ def describe(error: BaseException, root: Path) -> str:
 
 def _placed(error: BarcaError) -> BarcaError:
     """The error with the line of the user's code that raised it, where it does not say."""
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if not _is_machinery(frame.filename)
-    ]
+    frames = of_user(traceback.extract_tb(error.__traceback__), _IMPORTING)
     if error.file is not None or not frames:
         return error
     place: dict[str, Any] = {"file": frames[-1].filename, "line": frames[-1].lineno}
@@ -90,11 +93,6 @@ def user_traceback(error: BaseException) -> str:
     summary = traceback.TracebackException.from_exception(error)
     part: traceback.TracebackException | None = summary
     while part is not None:
-        frames = [frame for frame in part.stack if not _is_machinery(frame.filename)]
-        part.stack = traceback.StackSummary.from_list(frames)
+        part.stack = traceback.StackSummary.from_list(of_user(part.stack, _IMPORTING))
         part = part.__cause__ or part.__context__
     return "".join(summary.format())
-
-
-def _is_machinery(file: str) -> bool:
-    return file.startswith("<frozen importlib") or Path(file).is_relative_to(PACKAGE)

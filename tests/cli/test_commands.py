@@ -89,6 +89,17 @@ def test_get_path_is_one_line_per_key(barca, fake, document, sample, mode):
     assert len(barca("get", "a,b", "-o", "path", mode).out.splitlines()) == 3
 
 
+@pytest.mark.parametrize("kind", ["polars", "duckdb"])
+def test_a_lazy_table_that_is_shown_whole_is_counted(barca, fake, document, sample, kind):
+    for rows, shape in ((0, "0 rows, 1 column"), (1, "1 row, 1 column"), (10, "the first 10 rows, 1 column")):
+        frame = pl.DataFrame({"x": range(rows)}, schema={"x": pl.Int64})
+        lazy = (
+            frame.lazy() if kind == "polars" else pytest.importorskip("duckdb").from_arrow(frame.to_arrow())
+        )
+        fake.answers["get"] = document(sample("whole"), value=lazy)
+        assert barca("get", "totals", "--pretty").out.splitlines()[-1].strip() == shape
+
+
 def test_get_path_of_many_keys_notes_what_is_missing(barca):
     ended = barca("get", "scored", "-o", "path")
     assert ended.out == ".barca/artifacts/pipeline.py--scored/b1.parquet\n"

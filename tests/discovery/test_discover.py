@@ -275,6 +275,15 @@ def test_a_run_while_a_file_is_imported_is_a_load_error_of_it(project):
     assert '__name__ == "__main__"' in broken.error
 
 
+def test_its_traceback_shows_the_call_and_nothing_below(project):
+    project.write("p.py", "import barca\n" + ASSET.format(name="a") + "barca.get(a)\n")
+    (broken,) = discover(project.root).load_errors
+    assert broken.error.startswith(
+        "UsageError: p.py: barca is called by p.py while p.py itself is being imported"
+    )
+    assert broken.traceback.count("File ") == 1 and "barca.get(a)" in broken.traceback
+
+
 def test_files_outside_the_root_have_ids_by_module(project, tmp_path):
     outside = tmp_path / "elsewhere" / "outside_module.py"
     outside.parent.mkdir()

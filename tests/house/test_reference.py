@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+
+import pytest
+
+from barca.schemas import LEDGER_TABLES
 
 ROOT = Path(__file__).parents[2]
 
@@ -14,3 +20,18 @@ def test_the_reference_is_up_to_date():
         [sys.executable, "docs/generate_reference.py", "--check"], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_layers_are_those_that_are_checked():
+    [layers, *_] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    [block] = re.findall(
+        r"```text\n(__main__\n.*?)```", (ROOT / "docs/contributing.md").read_text(), re.DOTALL
+    )
+    assert [line.split("  ")[0] for line in block.splitlines()] == layers["layers"]
+
+
+@pytest.mark.parametrize("table", LEDGER_TABLES)
+def test_every_column_of_the_ledger_is_described(table):
+    page = (ROOT / "docs/concepts/ledger.md").read_text()
+    [told] = re.findall(rf"^### `{table}`\n(.*?)^##", page, re.DOTALL | re.MULTILINE)
+    assert [name for name in LEDGER_TABLES[table] if f"`{name}`" not in told] == []

@@ -75,6 +75,17 @@ def test_no_cascade_runs_what_is_named_and_warns_of_what_stays_behind(chain):
     assert chain.open().plan("joined", refresh="times").warnings == []
 
 
+def test_no_cascade_warns_of_nothing_that_runs_whole(chain):
+    chain.edit("pipeline.py", "times.upper()", "times.upper() + '!'")
+    planned = chain.open().plan("joined", refresh="times", cascade=False)
+    assert planned.warnings == [], "louder runs for its own sake, and joined after it"
+    result = chain.get("joined", refresh="times", cascade=False)
+    assert (result.to_dict()["warnings"], result.value) == ([], "AA!BB!")
+    chain.edit("pipeline.py", '["a", "b"]', '["a", "b", "c"]')
+    (warning,) = chain.open().plan("joined", refresh="times", cascade=False).warnings
+    assert warning.startswith("`louder` keeps what"), "of two keys it does"
+
+
 def test_refresh_all_runs_everything(chain):
     assert chain.ran("joined", refresh_all=True) == {"multiplier": 1, "times": 2, "louder": 2, "joined": 1}
     steps = chain.open().plan("joined", refresh_all=True).to_dict()["steps"]
