@@ -229,3 +229,15 @@ def test_released_workers_end_without_being_waited_for_and_busy_ones_go_on(monke
     assert busy._process.poll() is None
     starting.stop()
     assert busy.process_id not in workers() and idle.process_id not in workers()
+
+
+def test_a_worker_has_its_tools_before_there_is_work(tmp_path: Path):
+    executor = ProcessExecutor(1, FilePackStore(tmp_path / "artifacts"), load_function, quiet=True)
+    try:
+        executor.start()
+        [worker] = executor._workers()._idle
+        assert worker.equipped
+        executor.start()
+        assert executor._workers()._idle == [worker]
+    finally:
+        executor.shutdown(cancel=True)
