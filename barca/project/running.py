@@ -11,7 +11,7 @@ import polars as pl
 
 from barca import events
 from barca.discovery import load_function
-from barca.errors import Cancelled, LedgerError, StoreError, UsageError, did_you_mean
+from barca.errors import BarcaError, Cancelled, LedgerError, StoreError, UsageError, did_you_mean
 from barca.exec.run_ports import NoSinks, RunPorts
 from barca.exec.runner import Runner
 from barca.partitions import step_text
@@ -160,6 +160,9 @@ def _record(
     except Cancelled:
         ended.status, ended.counts = "cancelled", counts_of(runner.report(0.0))
         raise
+    except BarcaError as error:
+        ended.error = f"{type(error).__name__}: {error.message}"
+        raise
     finally:
         elapsed = clock.monotonic() - started
         now = clock.now()
@@ -242,7 +245,7 @@ def _publications(
 
 @dataclass(slots=True, kw_only=True)
 class _Ended:
-    """What the ledger keeps of a run; `status` and `counts` stand unless the run has a report."""
+    """What the ledger keeps of a run; `status`, `counts` and `error` stand unless the run has a report."""
 
     run_id: str
     command: str
@@ -250,6 +253,7 @@ class _Ended:
     started_at: dt.datetime
     status: str = "failed"
     counts: dict[str, int] | None = None
+    error: str | None = None
 
     def counts_of(self, report: RunReport | None) -> dict[str, int]:
         """Keys by outcome, of the report or of what had ended when there came to be none."""
@@ -270,7 +274,7 @@ class _Ended:
             "started_at": self.started_at,
             "finished_at": now,
             "triggered_by": "manual",
-            "error": f"{failure.error_type}: {failure.message}" if failure else None,
+            "error": f"{failure.error_type}: {failure.message}" if failure else self.error,
             "failed_node": step_text(failure.node, failure.key) if failure else None,
         }
         return pl.DataFrame([values], schema=RUNS)

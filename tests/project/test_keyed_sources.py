@@ -386,6 +386,9 @@ def test_a_refresh_stores_anew_what_cannot_be_read_any_more(project, options):
     pack.write_bytes(b"PAR1" + b"\xff" * 40 + pack.read_bytes()[44:])  # its footer, and the order, are whole
     with pytest.raises(FragmentError, match=r"(?s)cannot be read.*delete the file and run again"):
         project.get("one")
+    [last] = project.open().history(limit=1)["runs"]
+    assert last["status"] == "failed"
+    assert last["error"].startswith("FragmentError: the pack `") and "cannot be read" in last["error"]
     assert project.get("one", **options).status == "success"
     assert project.ran("one") == {"versions": 1}
     assert project.get("one").value == {"store=07": "x", "store=12": "y"}
