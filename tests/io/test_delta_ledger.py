@@ -113,9 +113,11 @@ def test_files_that_are_in_memory_stand_among_the_others_in_the_order_of_commits
 ):
     keys = [f"k{number}" for number in range(4)]
     commit(ledger, *(rows("n", [key]) for key in keys))
+    ledger.reader()
     everything(ledger)
     for name in sorted(reading._held)[::2]:
         del reading._held[name]
+    assert len(reading._held) == 2
     assert everything(ledger)["key"].to_list() == keys
 
 
