@@ -19,7 +19,15 @@ from urllib.parse import quote, unquote
 import polars as pl
 
 from barca.errors import LedgerError, StoreError
-from barca.io.ledger.log import BATCH, FILES, checkpoint_before, commit_file, last_version, read_commit
+from barca.io.ledger.log import (
+    BATCH,
+    FILES,
+    checkpoint_before,
+    commit_file,
+    identity_of,
+    last_version,
+    read_commit,
+)
 from barca.io.ledger.tables import DataFile, data_files, delta_errors, open_table, stamp_of
 from barca.io.leftovers import STAGING_PREFIX
 from barca.io.rows import PARTITION_COLUMNS
@@ -80,16 +88,8 @@ _known: dict[Path, tuple[tuple[int, ...], Snapshot]] = {}
 _MOST_KNOWN: Final = 32
 
 
-def _identity(file: Path) -> tuple[int, ...] | None:
-    try:
-        status = file.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
-
-
 def _remember(table: Path, found: Snapshot) -> None:
-    identity = _identity(commit_file(table, found.version))
+    identity = identity_of(commit_file(table, found.version))
     if identity is not None and found.plain:
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
@@ -106,7 +106,7 @@ def keep_head(table: Path) -> None:
     It is a shortcut and nothing else: one that is missing or torn is no head.
     """
     found = snapshot(table)
-    identity = _identity(commit_file(table, found.version))
+    identity = identity_of(commit_file(table, found.version))
     if identity is None or not found.plain:
         return
     files = [(file.stamp, file.path, file.node, file.size, file.rows) for file in found.files]
@@ -127,7 +127,7 @@ def _read_head(table: Path) -> tuple[tuple[int, ...], Snapshot] | None:
 def _after_known(table: Path, version: int) -> Snapshot | None:
     """The last snapshot with the commits since added, if it is of the same table, and not a later one."""
     identity, known = _known.get(table) or _read_head(table) or (None, None)
-    if known is None or known.version > version or _identity(commit_file(table, known.version)) != identity:
+    if known is None or known.version > version or identity_of(commit_file(table, known.version)) != identity:
         return None
     if known.version == version:
         return known

@@ -11,7 +11,7 @@ import json
 import os
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from barca.errors import LedgerError
@@ -47,11 +47,56 @@ def last_version(table: Path) -> int | None:
     Raises:
         LedgerError: The log is damaged; code `ledger_damaged`, with the file and what to do.
     """
+    seen = _seen.get(table)
+    if (
+        seen is not None
+        and seen == _Seen.of(table, seen.version)
+        and not commit_file(table, seen.next).exists()
+    ):
+        return seen.version
     log = _list_log(table)
     damage = _find_damage(table, log)
     if damage is not None:
         raise damage.error()
+    if log.last is not None and (newly := _Seen.of(table, log.last)) is not None:
+        if len(_seen) >= _MOST_SEEN:
+            _seen.clear()
+        _seen[table] = newly
     return log.last
+
+
+class _Seen(NamedTuple):
+    """A log that was found whole: its newest version, and what tells log and commit from any others."""
+
+    version: int
+    log: tuple[int, ...]
+    commit: tuple[int, ...]
+
+    @classmethod
+    def of(cls, table: Path, version: int) -> _Seen | None:
+        """The log as it is now; `None` where it lacks the commit."""
+        log, commit = identity_of(table / LOG), identity_of(commit_file(table, version))
+        return None if log is None or commit is None else cls(version, log, commit)
+
+    @property
+    def next(self) -> int:
+        """The version that others may have made within the same tick of the clock."""
+        return self.version + 1
+
+
+_seen: dict[Path, _Seen] = {}
+"""Logs of this process, which would list the commits of a week again and again."""
+
+_MOST_SEEN: Final = 64
+
+
+def identity_of(file: Path) -> tuple[int, ...] | None:
+    """What tells a file, and its content, from any other; `None` where there is none."""
+    try:
+        status = file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def last_checkpoint(table: Path) -> int:
