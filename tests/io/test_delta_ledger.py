@@ -716,6 +716,26 @@ def test_a_damaged_data_file_of_an_older_commit_is_named(
     assert (caught.value.code, caught.value.file) == ("ledger_damaged", str(path))
 
 
+def test_a_log_is_listed_again_once_it_has_changed(
+    ledger: DeltaLedger, table: Path, monkeypatch: pytest.MonkeyPatch
+):
+    commit(ledger, rows("n", ["k1"]))
+    assert last_version(table) == 1
+    listed: list[Path] = []
+    listing = log._list_log
+    monkeypatch.setattr(log, "_list_log", lambda table: listed.append(table) or listing(table))
+    assert last_version(table) == 1 and not listed
+    before = (table / "_delta_log").stat()
+    log.commit_file(table, 2).write_bytes(log.commit_file(table, 1).read_bytes())
+    os.utime(
+        table / "_delta_log", ns=(before.st_atime_ns, before.st_mtime_ns)
+    )  # in the same tick of the clock
+    assert last_version(table) == 2 and last_version(table) == 2 and listed == [table]
+    log.commit_file(table, 2).write_bytes(b"")
+    with pytest.raises(LedgerError):
+        last_version(table)
+
+
 def test_a_ledger_that_took_the_place_of_another_is_read_anew(tmp_path: Path):
     """Restored from a backup, say, and of as many commits."""
     for name in "ab":

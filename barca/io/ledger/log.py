@@ -48,11 +48,7 @@ def last_version(table: Path) -> int | None:
         LedgerError: The log is damaged; code `ledger_damaged`, with the file and what to do.
     """
     seen = _seen.get(table)
-    if (
-        seen is not None
-        and seen == _Seen.of(table, seen.version)
-        and not commit_file(table, seen.next).exists()
-    ):
+    if seen is not None and seen.is_newest_of(table):
         return seen.version
     log = _list_log(table)
     damage = _find_damage(table, log)
@@ -78,10 +74,9 @@ class _Seen(NamedTuple):
         log, commit = identity_of(table / LOG), identity_of(commit_file(table, version))
         return None if log is None or commit is None else cls(version, log, commit)
 
-    @property
-    def next(self) -> int:
-        """The version that others may have made within the same tick of the clock."""
-        return self.version + 1
+    def is_newest_of(self, table: Path) -> bool:
+        """Whether nothing came since, even within the same tick of the clock."""
+        return self == self.of(table, self.version) and not commit_file(table, self.version + 1).exists()
 
 
 _seen: dict[Path, _Seen] = {}
