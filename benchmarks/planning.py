@@ -37,7 +37,7 @@ def label(key: str) -> int:
 
 
 def forms(keys: int) -> dict[str, object]:
-    groups = [[str(number + offset) for offset in range(100)] for number in range(0, keys, 100)]
+    groups = [[str(key) for key in range(first, min(first + 100, keys))] for first in range(0, keys, 100)]
     return {
         "unbatched": None,
         "1000": 1_000,
@@ -102,7 +102,8 @@ def main() -> None:
     print(f"## Planning\n\n{INTRODUCTION}")
     print("| declared | run | form | plan | grouping |")
     print("|---:|---:|---|---:|---:|")
-    for declared, running in [size for size in SIZES if size[0] <= options.keys]:
+    sizes = [size for size in SIZES if size[0] <= options.keys] or [(options.keys, options.keys)]
+    for declared, running in sizes:
         for form, whole, grouping in measure(declared, running, options.repeat):
             print(f"| {declared:,} | {running:,} | {form} | {whole:.1f} | {grouping:.1f} |")
 

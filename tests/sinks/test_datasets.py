@@ -562,6 +562,19 @@ def test_the_marker_names_the_owner_and_the_layout(project):
     }
 
 
+def test_a_prefix_that_lost_its_marker_is_refused_until_it_is_back(project):
+    whole(project)
+    project.ran()
+    marker = project.root / "out/_barca_sink.json"
+    content = marker.read_bytes()
+    marker.unlink()
+    told = project.get(refresh_all=True).error.message
+    assert "out/ holds files of a dataset (part-0.parquet) and no _barca_sink.json" in told
+    assert "empty the old one, or put the file back if barca wrote it" in told
+    marker.write_bytes(content)
+    assert project.ran(refresh_all=True)
+
+
 def test_a_prefix_with_files_of_others_is_refused(project):
     whole(project)
     project.write("out/deep/theirs.csv", "kept")

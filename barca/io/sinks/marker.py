@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from barca.decorators.places import MARKER
+from barca.io.sinks.strangers import is_ours
 from barca.io.sinks.targets import Refused
 from barca.records import Record, fields_of, replace
 
@@ -113,9 +114,13 @@ def renew(target: Target, depot: Depot) -> bool | None:
 
 
 def _unmarked(target: Target, names: list[str]) -> str:
-    what, fix = f"holds files barca did not write ({', '.join(names)})", ""
+    back = ", or put the file back if barca wrote it"
     if any(name.startswith("_delta_log/") for name in names):
-        what, fix = f"holds a Delta table and no {MARKER}", ", or put the file back if barca wrote it"
+        what, fix = f"holds a Delta table and no {MARKER}", back
+    elif all(map(is_ours, names)):
+        what, fix = f"holds files of a dataset ({', '.join(names)}) and no {MARKER}", back
+    else:
+        what, fix = f"holds files barca did not write ({', '.join(names)})", ""
     return (
         f"the {target.kind} prefix {target.path} {what}; point the sink at a new prefix, or empty the old "
         f"one{fix}"

@@ -33,7 +33,7 @@ def refuse_strangers(names: Iterable[str], place: str) -> None:
     Raises:
         Refused: Some are not barca's.
     """
-    strange = sorted(name for name in names if not _is_ours(name))
+    strange = sorted(name for name in names if not is_ours(name))
     if strange:
         more = f" and {len(strange) - _NAMED} more" if len(strange) > _NAMED else ""
         raise Refused(
@@ -42,7 +42,8 @@ def refuse_strangers(names: Iterable[str], place: str) -> None:
         )
 
 
-def _is_ours(name: str) -> bool:
+def is_ours(name: str) -> bool:
+    """Whether a file of a prefix is called as barca calls its own."""
     *above, own = name.split("/")
     return all("=" in part for part in above) and (
         PART.fullmatch(own) is not None or (own == MARKER and not above)
