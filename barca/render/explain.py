@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from barca.errors import plural
-from barca.render.text import listing, safe, words
+from barca.render.text import first_line, listing, safe, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -177,11 +177,11 @@ def keys_told(explained: Mapping[str, Any]) -> str:
 
 
 def status_why(node: Mapping[str, Any]) -> str:
-    """Why a node of `status` is in its state."""
+    """Why a node of `status` is in its state; of an error of several lines the first."""
     cache = node.get("cache") or {}
     partitions = node.get("partitions") or {}
     if cache.get("detail"):
-        return safe(cache["detail"])
+        return first_line(cache["detail"])
     missing = partitions.get("missing") or 0
     if not missing:
         return because(cache.get("changed"), cache.get("reason"))

@@ -36,6 +36,12 @@ def safe_lines(text: object) -> str:
     return _HARMFUL_BUT_BREAKS.sub(_escape, str(text))
 
 
+def first_line(text: object) -> str:
+    """The first line of a text, safe, with dots where there are more."""
+    line, *more = str(text).strip().splitlines() or [""]
+    return f"{safe(line)} ..." if more else safe(line)
+
+
 def duration(seconds: float | None) -> str:
     """Seconds as `12 ms`, `0.25 s`, `3.1 s`, `2 m 05 s`, `1 h 02 m`; an empty text for `None`."""
     if seconds is None:

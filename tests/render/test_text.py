@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barca.errors import plural
-from barca.render.text import duration, listing, safe, safe_lines, shorten, size, timestamp
+from barca.render.text import duration, first_line, listing, safe, safe_lines, shorten, size, timestamp
 
 
 @given(st.text())
@@ -23,6 +23,11 @@ def test_safe_text_has_nothing_a_terminal_obeys(text):
 def test_safe_lines_keeps_breaks():
     assert safe_lines("a\n\tb\r\x1b[0m") == "a\n\tb\\r\\x1b[0m"
     assert safe("a\n\tb") == "a\\n\\tb"
+
+
+def test_the_first_line_tells_that_there_are_more():
+    assert first_line("1 of 1 failed: no column\n\nPlan:\n\tCSV") == "1 of 1 failed: no column ..."
+    assert [first_line(text) for text in ("", "\n", "a\x1b", "\na\n")] == ["", "", "a\\x1b", "a"]
 
 
 def test_usual_text_stays():
