@@ -97,12 +97,15 @@ def listening() -> Iterator[ProgressListener]:
         ):
             yield listener
         return
+    from barca.cli.debugging import debugger_at
+
     sys.stderr.flush()
     descriptor = sys.stderr.fileno()
     with (
         os.fdopen(os.dup(descriptor), "w", encoding="utf-8", errors="backslashreplace") as terminal,
         ProgressListener(lambda: console(terminal), live=True) as listener,
         _diverted(descriptor, listener.line),
+        debugger_at(terminal, listener.close),
         stdout_kept(),
     ):
         yield listener
