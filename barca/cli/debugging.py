@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def debugger_at(terminal: TextIO, clear: Callable[[], None]) -> Iterator[None]:
     """Have Python's debugger talk to the terminal itself.
 
-    What steps print is shown line by line above the bars. A prompt is no line, and the bars would be drawn over
+    What steps print is shown line by line above the bars. A prompt is no line, and bars would be drawn over
     what is typed. Another debugger, which `PYTHONBREAKPOINT` or the project has chosen, is left alone.
 
     Args:
@@ -26,7 +26,7 @@ def debugger_at(terminal: TextIO, clear: Callable[[], None]) -> Iterator[None]:
         yield
         return
 
-    def stop(*, header: str | None = None) -> None:
+    def stop(*_arguments: object, header: str | None = None, **_more: object) -> None:
         from pdb import Pdb
 
         clear()
