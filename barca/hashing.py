@@ -48,7 +48,8 @@ def hash_fields(fields: Sequence[tuple[str, str]]) -> str:
 def encode_columns(fields: Sequence[tuple[str, str | pl.Expr]]) -> pl.Expr:
     """`encode` row by row, as a String expression; a plain `str` value is the same in every row.
 
-    Every value must be a non-null String; a null makes the row's text null, never a shorter text.
+    Every value must be a non-null String; a null makes the row's text null, never a shorter text. The frame
+    that it is selected from is rechunked before: Polars 2.1 panics where a filter left a chunk without rows.
     """
     import polars as pl
 

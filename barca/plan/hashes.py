@@ -60,6 +60,6 @@ def run_hashes(
     hashes = pl.List(pl.Int64)
     # lists of one length are made as arrays: concat_list takes a tenth of a second at 200,000 keys
     compact = pl.concat_arr([mark for _, mark in marks]).cast(hashes) if marks else pl.lit([], dtype=hashes)
-    made = frame.select(encode_columns(fields).alias(RUN_HASH), compact.alias(INPUT_HASHES))
+    made = frame.rechunk().select(encode_columns(fields).alias(RUN_HASH), compact.alias(INPUT_HASHES))
     wanted = keys.hstack([hash_column(made.get_column(RUN_HASH)), made.get_column(INPUT_HASHES)])
     return wanted, tuple(name for name, _ in marks)

@@ -328,6 +328,15 @@ def test_an_equal_table_of_any_types_is_the_pack_that_is_stored(store):
     assert not pack_keyed(store, PATH, NODE, other, ONLY_KEY, before=first).equals(first)
 
 
+@pytest.mark.parametrize("keys", [["a", "b"], ["b", "a"]])
+def test_a_table_that_a_filter_left_in_chunks_is_the_same_table(store, keys):
+    frame = pl.DataFrame({"k": keys, "v": ["x", "y"]})
+    left = pl.concat([frame, frame], rechunk=False).filter(pl.Series([False, False, True, True]))
+    assert left.n_chunks() == 2
+    first = pack(store, left, "n/first.parquet")
+    assert pack_keyed(store, PATH, NODE, frame, ONLY_KEY, before=first).equals(first)
+
+
 def test_an_answer_whose_pack_is_gone_is_stored_again(store):
     first = pack(store, {"a": 1}, "n/first.parquet")
     store.remove(["n/first.parquet"])

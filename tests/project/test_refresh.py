@@ -164,3 +164,27 @@ def test_warnings_are_sorted_by_node(project):
     warnings = project.get(**asked).to_dict()["warnings"]
     assert [text.split()[0] for text in warnings] == ["`apple`", "`middle`", "`zebra`", "cannot"]
     assert project.open().plan(**asked).warnings == warnings
+
+
+def test_after_a_refresh_what_reads_contents_is_planned_and_run_as_ever(project):
+    """Of two commits the first has no row any more that counts: Polars panics over columns that lie so."""
+    project.write(
+        "pipeline.py",
+        """
+        from barca import asset, partitions, partitions_from
+
+        @asset(partitions={"k": partitions(["a", "b", "c"])}, cutoff=True)
+        def one(k: str) -> str:
+            return k
+
+        @asset(partitions={"k": partitions_from(one)})
+        def two(k: str, one: str) -> str:
+            return one
+        """,
+    )
+    assert project.ran("two") == {"one": 3, "two": 3}
+    assert project.ran("two", refresh=["one"])["one"] == 3
+    assert project.open().plan("two").to_dict()["summary"]["cached"] == 6
+    assert project.ran("two") == {}
+    assert project.ran("two", refresh_all=True) == {"one": 3, "two": 3}
+    assert project.ran("two") == {}
