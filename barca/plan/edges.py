@@ -105,7 +105,7 @@ def combined_identity(source: Node, rows: pl.DataFrame, definition_hash: str) ->
         definition_hash: Of the source.
     """
     identity = [("k", pl.col(KEY)), *identity_fields(source, definition_hash)]
-    texts = rows.sort(KEY).select(encode_columns(identity).alias(VALUE)).get_column(VALUE)
+    texts = rows.sort(KEY).rechunk().select(encode_columns(identity).alias(VALUE)).get_column(VALUE)
     return hash_fields([("n", str(texts.len())), ("c", texts.str.join("").item() if texts.len() else "")])
 
 
