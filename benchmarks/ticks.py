@@ -23,13 +23,15 @@ from barca import Project
 HERE = Path(__file__).parent
 EVERY = 10
 """After so many ticks reading the versions is timed once."""
+READERS_SECONDS = 61
+"""So long `gc` leaves replaced files of the ledger to those who may be reading them."""
 INTRODUCTION = """\
 One process, whose steps run in it, computes `scored` of the chain of tables again and again; before each tick
 the version of one key changes. *Time* is the median over the last ticks of each row, in seconds, *source*
 that of reading the versions between them, which is what the source does, and *beyond* the difference.
 *Bare* is the bare script as a process of its own, for the pace of the machine at that moment. *Memory* is
-resident, *ledger* and *packs* what lies on the disk; the last row is after `gc`, with growth per tick since
-the first row.
+resident, *ledger* and *packs* what lies on the disk; the last row is after `gc`, and another a minute later,
+which deletes what was just replaced, with growth per tick since the first row.
 """
 
 
@@ -120,6 +122,8 @@ def main() -> None:
             ticking.tick(number)
             if number % part == 0:
                 print(ticking.row(f"{number:,}", part), flush=True)
+        ticking.project.gc()
+        time.sleep(READERS_SECONDS)
         ticking.project.gc()
         growth = (megabytes(ticking.store / "ledger") - first) * 1000 / options.ticks
         print(ticking.row(f"after `gc`: {growth:.1f} kB of ledger a tick", 1))

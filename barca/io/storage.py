@@ -12,7 +12,7 @@ import os
 import re
 import uuid
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -347,14 +347,15 @@ class FilePackStore:
         """When a pack was written, or stamped as modified; `None` where it is gone."""
         check_path(path)
         try:
-            return datetime.fromtimestamp((self.root / path).stat().st_mtime, UTC)
+            microseconds = _written_at((self.root / path).stat())
         except FileNotFoundError:
             return None
+        return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=microseconds)
 
     def listing(self) -> pl.DataFrame:
         """Every pack, sorted by path, as a frame of `PACK_LISTING`; `path` is relative to `root`."""
         rows = [
-            (file.relative_to(self.root).as_posix(), status.st_size, status.st_mtime_ns // 1000)
+            (file.relative_to(self.root).as_posix(), status.st_size, _written_at(status))
             for file, status in files_below(self.root, _is_pack)
         ]
         raw = pl.Schema({**PACK_LISTING, MODIFIED_AT: pl.Int64()})
@@ -375,6 +376,11 @@ class FilePackStore:
         for file in swept:
             file.unlink(missing_ok=True)
         return len(swept)
+
+
+def _written_at(status: os.stat_result) -> int:
+    """When a file was written, in whole microseconds since the epoch: as a float it could be one more."""
+    return status.st_mtime_ns // 1000
 
 
 def _is_pack(name: str) -> bool:

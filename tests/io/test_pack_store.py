@@ -337,11 +337,21 @@ def test_packs_of_a_directory_by_name_and_when_one_was_written(store: PackStore)
         put(store, path)
     assert store.names("n") == ["1.parquet", "2.parquet"] and store.names("n3") == []
     listed = store.listing()
-    assert store.modified_at("n2/1.parquet") == listed["modified_at"][2]
+    assert [store.modified_at(path) for path in listed["path"]] == listed["modified_at"].to_list()
     assert store.modified_at("n/3.parquet") is None
     for look in (store.names, store.modified_at):
         with pytest.raises(StoreError):
             look("../n")
+
+
+def test_when_a_pack_was_written_is_told_the_same_of_one_and_of_all(tmp_path: Path):
+    store = FilePackStore(tmp_path)
+    put(store, "n/1.parquet")
+    for nanoseconds in (1_796_046_492_440_686_999, 1_796_046_492_440_687_001, 1_796_046_492_999_999_999):
+        os.utime(tmp_path / "n/1.parquet", ns=(nanoseconds, nanoseconds))
+        at = store.modified_at("n/1.parquet")
+        assert at == store.listing()["modified_at"][0]
+        assert at is not None and at.microsecond == nanoseconds // 1000 % 1_000_000
 
 
 def test_staging_files_are_swept_when_old_and_their_process_is_gone(tmp_path: Path):
