@@ -97,7 +97,7 @@ class RunFinished(Record):
     Attributes:
         run_id: The run.
         status: `success`, `failed` or `cancelled`.
-        elapsed_seconds: Wall time.
+        elapsed_seconds: Wall time, planning included.
         counts: Keys by outcome: `ran`, `cached`, `failed`, `skipped`.
     """
 

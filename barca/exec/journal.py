@@ -149,9 +149,7 @@ class Journal:
         calm = min((now - self._begun) / _PARTS, LONGEST_SECONDS)
         self._patience = max(GROUP_SECONDS, calm, _COSTS * (now - began))
 
-    def report(
-        self, run_id: str, plan: Plan, nodes: Mapping[NodeId, NodeReport], elapsed_seconds: float
-    ) -> RunReport:
+    def report(self, run_id: str, plan: Plan, nodes: Mapping[NodeId, NodeReport]) -> RunReport:
         """How the run stands, which is how it ended once it has."""
         return RunReport(
             run_id=run_id,
@@ -159,7 +157,6 @@ class Journal:
             plan=plan,
             nodes=nodes,
             failure=self.failure,
-            elapsed_seconds=elapsed_seconds,
             warnings=self.warnings,
         )
 

@@ -79,7 +79,7 @@ class RunReport(Record, kw_only=True):
         plan: The last plan.
         nodes: Per node of the cone.
         failure: The first failure, if any.
-        elapsed_seconds: Wall time.
+        elapsed_seconds: Wall time, planning included; 0 before the run is recorded.
         warnings: For people.
         stored: Per node, what was stored before the run, `schemas.MATERIALIZATIONS`.
     """
@@ -89,6 +89,6 @@ class RunReport(Record, kw_only=True):
     plan: Plan
     nodes: Mapping[NodeId, NodeReport]
     failure: Failure | None
-    elapsed_seconds: float
+    elapsed_seconds: float = 0.0
     warnings: Sequence[str] = ()
     stored: Mapping[NodeId, pl.DataFrame] = EMPTY

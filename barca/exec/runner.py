@@ -58,7 +58,6 @@ class Runner:
         Raises:
             Cancelled: Interrupted from the keyboard; what had ended is committed.
         """
-        started = self._ports.clock.monotonic()
         try:
             self._admit(self._plan)
             self._settle_finished()
@@ -76,7 +75,7 @@ class Runner:
             ) from None
         self._journal.flush()
         self._require_ended()
-        return self.report(self._ports.clock.monotonic() - started)
+        return self.report()
 
     def _publish(self) -> None:
         """The steps have ended: have sinks that mirror a whole asset do so."""
@@ -393,8 +392,8 @@ class Runner:
         how = "failed" if failed else "was skipped"
         return "upstream_failed", f"depends on '{short_name(source)}', which {how}"
 
-    def report(self, elapsed_seconds: float) -> RunReport:
+    def report(self) -> RunReport:
         """How things stand, which is how they ended once `run` has returned or raised."""
         queues = {name: self._queues.get(name) or NodeQueue(plan) for name, plan in self._plan.nodes.items()}
         nodes = {name: node_report(queue, self._skipped.get(name)) for name, queue in queues.items()}
-        return self._journal.report(self._run_id, self._plan, nodes, elapsed_seconds)
+        return self._journal.report(self._run_id, self._plan, nodes)

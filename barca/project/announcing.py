@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
@@ -38,6 +39,7 @@ class Announced:
         self.command = command
         self.target = ""
         self.started_at = dt.datetime.now(dt.UTC)
+        self._began = time.monotonic()
         self.id = new_run_id(self.started_at)
         self.begun = False
         self._markers = markers
@@ -58,6 +60,11 @@ class Announced:
             target=self.target,
             started_at=self.started_at,
         )
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Time since it was announced."""
+        return time.monotonic() - self._began
 
     def withdraw(self) -> None:
         """Remove the marker."""

@@ -144,7 +144,7 @@ def _record(
     clock: SystemClock,
 ) -> RunReport:
     """Run the plan between a marker, which a killed run leaves behind, and the row of the run."""
-    run, started = running.run, clock.monotonic()
+    run = running.run
     run_id = run.id
     run.begun = True
     running.tell(events.RunStarted(run_id, run.target))
@@ -158,14 +158,13 @@ def _record(
         if own is not None:
             own.release()
     except Cancelled:
-        ended.status, ended.counts = "cancelled", counts_of(runner.report(0.0))
+        ended.status, ended.counts = "cancelled", counts_of(runner.report())
         raise
     except BarcaError as error:
         ended.error = f"{type(error).__name__}: {error.message}"
         raise
     finally:
-        elapsed = clock.monotonic() - started
-        now = clock.now()
+        elapsed, now = run.elapsed_seconds, clock.now()
         row = ended.row(report, elapsed, now)
         if report is not None and (moves := holdings(report.plan, world.reader, run_id, now)).height:
             writer.append("holdings", moves)
@@ -179,7 +178,8 @@ def _record(
     unselected = selected_nothing(report.plan)
     for warning in unselected:
         running.tell(events.Warned(warning))
-    return replace(report, warnings=[*report.warnings, *unselected], stored=stored)
+    warnings = [*report.warnings, *unselected]
+    return replace(report, elapsed_seconds=elapsed, warnings=warnings, stored=stored)
 
 
 def _ports(

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from datetime import datetime
 
 import polars as pl
 import pytest
@@ -11,6 +12,7 @@ from polars.testing import assert_frame_equal
 from barca import BarcaError
 from barca.errors import Cancelled, LoadError, SelectionError, UsageError
 from barca.io.leftovers import STAGING_PREFIX
+from barca.project.world import World
 
 CHAIN = """
     import json, pathlib
@@ -598,3 +600,16 @@ def test_failing_source_of_keys_fails_the_run_and_skips_its_readers(project, sel
     statuses = {step["id"].rpartition(":")[2]: step["status"] for step in result["steps"]}
     assert statuses.pop("all_of_them", "skipped") == "skipped"
     assert statuses == {"source": "failed", "one": "skipped"}
+
+
+def test_the_time_of_a_run_is_that_from_its_start_to_its_end_planning_included(chain, monkeypatch):
+    plan = World.plan
+    monkeypatch.setattr(World, "plan", lambda *args: time.sleep(0.3) or plan(*args))
+    seen = []
+    for _ in range(2):
+        result = chain.get("total", progress=seen.append).to_dict()
+        [run] = [run for run in chain.open().history()["runs"] if run["run_id"] == result["run_id"]]
+        lasted = datetime.fromisoformat(run["finished_at"]) - datetime.fromisoformat(run["started_at"])
+        assert abs(lasted.total_seconds() - run["elapsed_seconds"]) < 0.1
+        assert result["elapsed_seconds"] == round(run["elapsed_seconds"], 3) >= 0.3
+        assert seen[-1].elapsed_seconds == run["elapsed_seconds"]
