@@ -288,6 +288,8 @@ class FunctionRef(Record):
         name: Name of the definition among the module's globals.
         pickled: cloudpickle bytes of the definition.
         definition_hash: Of the definition planned; a worker that loads another one refuses the work.
+        imported: Digest of what the file, and those that it imports, held when they were imported; `None` if
+            barca did not import it. Where a worker finds another, it looks at the definition.
     """
 
     node: NodeId
@@ -296,6 +298,7 @@ class FunctionRef(Record):
     name: str | None = None
     pickled: bytes | None = None
     definition_hash: str | None = None
+    imported: str | None = None
 
 
 class Work(Record, kw_only=True):

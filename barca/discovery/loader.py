@@ -18,11 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
+import xxhash
+
 from barca.discovery.files import is_project_path
 from barca.discovery.literals import check_sink_paths
 from barca.discovery.modules import Imports, ModuleNames, imported_files, imports_of, locate
 from barca.discovery.rewrite import HOOK, defer_hook, rewrite, survey
 from barca.errors import UsageError
+from barca.hashing import hash_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,6 +84,7 @@ class Importer(importlib.abc.MetaPathFinder):
         self.stops_at_runs = False
         """Whether a run that a file starts while it is imported ends the import, instead of failing it:
         a worker needs what a script defines above its own call of barca."""
+        self._digests: dict[Path, str] = {}
         self._folders: dict[Path, None] = {root: None}
         self._namespaces: set[str] = set()
         self._lock = threading.RLock()
@@ -141,6 +145,28 @@ class Importer(importlib.abc.MetaPathFinder):
             for file in stale:
                 _forget(self.loaded.pop(file).module)
                 linecache.checkcache(str(file))
+                self._digests.clear()
+
+    @classmethod
+    def imported(cls, root: Path, file: Path) -> str | None:
+        """`digest` of a file that the importer of a root imported; of others `None`."""
+        importer = cls._of_root.get(root)
+        return importer.digest(file) if importer is not None and file in importer.loaded else None
+
+    def digest(self, file: Path) -> str:
+        """Of what an imported file, and those that it imports, held when they were imported."""
+        with self._lock:
+            if file not in self._digests:
+                found: dict[Path, bytes] = {}
+                waiting = [file]
+                while waiting:
+                    one = waiting.pop()
+                    if one in self.loaded and one not in found:
+                        found[one] = self.loaded[one].source
+                        waiting += imported_files(self.names, one, self.loaded[one].imports)
+                fields = [(str(one), xxhash.xxh3_128_hexdigest(found[one])) for one in sorted(found)]
+                self._digests[file] = hash_fields([("f", text) for pair in fields for text in pair])
+            return self._digests[file]
 
     def execute(self, module: ModuleType, file: Path, loader: SourceLoader) -> None:
         """Run a file's code in its module, and remember what was run."""
@@ -160,6 +186,8 @@ class Importer(importlib.abc.MetaPathFinder):
         finally:
             self.importing.files.pop()
         self.loaded[file] = Loaded(module, source, stamp, settled, loader.imports)
+        self._digests.clear()
+        loader.imported_text = source
 
     def _forget_foreign(self, file: Path) -> None:
         """Drop a module that was imported before barca could, so that edits of its file are seen."""
@@ -248,6 +276,8 @@ class SourceLoader(importlib.machinery.SourceFileLoader):
         self.file = file
         self.imports = Imports()
         """What the file imports; known once it is compiled."""
+        self.imported_text: bytes | None = None
+        """What was run. A fingerprint is made of it, since the file may hold something else by now."""
 
     def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:  # type: ignore[override]
         """Compile a file's bytes."""

@@ -7,7 +7,7 @@ import pickle
 import sys
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from barca.discovery.loader import Importer
 from barca.discovery.nodes import Owners, held, main_file, project_modules
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 _here: weakref.WeakValueDictionary[tuple[str, NodeId], Definition[..., Any]] = weakref.WeakValueDictionary()
 """Root and node to the definition that this process described last."""
 
+_loaded: dict[tuple[NodeId, str], str] = {}
+"""Node, and the digest of what its file held, to the hash of the definition that was found there."""
+
+_CHANGED: Final = (
+    "the file changed while the run was going on: run again, in a program that goes on with a new `Project`"
+)
+
 
 def function_ref(definition: Definition[..., Any], node_id: NodeId, root: Path) -> FunctionRef:
     """How a worker finds the function of a definition.
@@ -38,7 +45,9 @@ def function_ref(definition: Definition[..., Any], node_id: NodeId, root: Path) 
         owners = Owners(project_modules(root))
     file, name = owners.place(definition)
     if owners.holds(definition) and Path(file).is_file() and Path(file).suffix == ".py":
-        return FunctionRef(node=node_id, root=str(root), file=os.path.realpath(file), name=name)
+        file = os.path.realpath(file)
+        imported = Importer.imported(root, Path(file))
+        return FunctionRef(node=node_id, root=str(root), file=file, name=name, imported=imported)
     return FunctionRef(node=node_id, root=str(root), pickled=_pickled(definition))
 
 
@@ -66,7 +75,8 @@ def load_function(ref: FunctionRef) -> Definition[..., Any]:
     again when it changed.
 
     Raises:
-        LoadError: The file no longer imports, or no longer holds the definition; or it could not be pickled.
+        LoadError: The file no longer imports, no longer holds the definition, or holds another one; or it
+            could not be pickled.
     """
     here = _here.get((ref.root, ref.node))
     if here is not None:
@@ -80,9 +90,35 @@ def load_function(ref: FunctionRef) -> Definition[..., Any]:
             f"`{ref.name}` is no longer in the file",
             node=ref.node,
             file=str(file),
-            remediation="the file changed while the run was going on; run again",
+            remediation=_CHANGED,
         )
+    _require_planned(definition, ref, file)
     return definition
+
+
+def _require_planned(definition: Definition[..., Any], ref: FunctionRef, file: Path) -> None:
+    """Refuse a definition that is not the one planned: its result would be kept as the result of that one.
+
+    Only where some text differs are the definitions compared, so that an edit of a comment stops no run.
+
+    Raises:
+        LoadError: It is another one.
+    """
+    own = Importer.imported(Path(ref.root), file)
+    if ref.imported is None or own is None or own == ref.imported or ref.definition_hash is None:
+        return
+    known = (ref.node, own)
+    if known not in _loaded:
+        from barca.fingerprint import fingerprint
+
+        _loaded[known] = fingerprint(definition, root=Path(ref.root)).hash
+    if _loaded[known] != ref.definition_hash:
+        raise LoadError(
+            f"`{ref.name}`, or what it uses, is another than when the run began",
+            node=ref.node,
+            file=str(file),
+            remediation=_CHANGED,
+        )
 
 
 def _unpickled(ref: FunctionRef) -> Definition[..., Any]:

@@ -182,11 +182,28 @@ class _Parsed(Record):
 
 
 _parsed: dict[str, _Parsed] = {}
+_imported: dict[str, tuple[bytes, SourceFile | None]] = {}
 _cells: dict[tuple[str, bytes], SourceFile | None] = {}
 
 
-def parse_file(path: str) -> SourceFile | None:
-    """The file parsed, once per content; `None` if it cannot be read or parsed."""
+def imported_texts() -> dict[str, bytes]:
+    """File to what it held when barca imported it: that is what its functions are made of."""
+    found: dict[str, bytes] = {}
+    for module in list(sys.modules.values()):
+        space = getattr(module, "__dict__", None) or {}
+        text = getattr(space.get("__loader__"), "imported_text", None)
+        if isinstance(text, bytes):
+            found[str(Path(space["__file__"]).resolve())] = text
+    return found
+
+
+def parse_file(path: str, text: bytes | None = None) -> SourceFile | None:
+    """The file parsed, or this text of it, once per content; `None` if it cannot be read or parsed."""
+    if text is not None:
+        before = _imported.get(path)
+        if before is None or before[0] is not text:
+            before = _imported[path] = (text, _parse(path, text))
+        return before[1]
     known = _parsed.get(path)
     try:
         status = Path(path).stat()
@@ -259,6 +276,7 @@ class Project:
     _origins: dict[str, Origin] = field(default_factory=dict)
     _labels: dict[str, str] = field(default_factory=dict)
     _sources: dict[str, SourceFile | None] = field(default_factory=dict)
+    _texts: dict[str, bytes] = field(default_factory=imported_texts)
     _modules: dict[tuple[str, str], str | None] = field(default_factory=dict)
 
     def origin(self, path: str) -> Origin:
@@ -318,7 +336,8 @@ class Project:
         if self.origin(path) == "session":
             return parse_cell(path)
         if path not in self._sources:
-            self._sources[path] = parse_file(str(Path(path).resolve()))
+            real = str(Path(path).resolve())
+            self._sources[path] = parse_file(real, self._texts.get(real))
         return self._sources[path]
 
     def find_module(self, name: str, level: int, importer: str) -> str | None:

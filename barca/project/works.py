@@ -11,6 +11,7 @@ from barca.exec.queues import own_fragments, without_hashes
 from barca.model import InputBinding, Work
 from barca.plan.parts import rows_of
 from barca.project.narrowing import require_results
+from barca.records import replace
 from barca.schemas import FORMAT, FRAGMENTS, KEY, PATH, VALUE, dimensions
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ class WorkMaker:
             id=id,
             run_id=self._run_id,
             node=node.id,
-            function=self._function(node.id),
+            function=replace(
+                self._function(node.id),
+                definition_hash=self._plan().inputs.fingerprints[node.id].hash,
+            ),
             batched=definition.batch is not None,
             keys=ready.keys,
             dimensions=node.dimensions,
