@@ -63,7 +63,8 @@ def get(target: Any = None, *files: str | Path, **options: Any) -> Any:
     """Compute what is stale and return values.
 
     Args:
-        target: A name, a node id, a decorated function, or a list of these; `None` is every asset.
+        target: A name, a node id, a decorated function, or a list of these; `None` is every asset and
+            sensor.
         *files: Project files to read; none is every file under the project root that imports barca.
         **options: `partition`, `batch`, `refresh`, `refresh_all`, `cascade`, `executor`, `env`, `progress`.
             Or `as_of`, a run id, a tag or a time (`"2026-11-30 14:00"`, `"3 days ago"`, a datetime): what was
@@ -109,7 +110,7 @@ def run(task: Any, *files: str | Path, **options: Any) -> Any:
     Args:
         task: A name, a node id or a decorated function.
         *files: As for `get`.
-        **options: As for `get`.
+        **options: As for `get`, but for `as_of`.
 
     Returns:
         The task's value, as `get` returns it.
@@ -188,7 +189,7 @@ def plan_target(target: Any = None, *files: str | Path, **options: Any) -> Forec
     Args:
         target: As for `get`.
         *files: As for `get`.
-        **options: As for `get`.
+        **options: As for `get`, but for `as_of`.
 
     Raises:
         BarcaError: The target does not exist.

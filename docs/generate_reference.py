@@ -224,30 +224,29 @@ def entries(module_name: str, names: Sequence[str] = (), *, level: int = 3, rena
 def python_page() -> str:
     parts = [
         "# Python",
-        "Everything here is imported from `barca`.",
+        "What is declared and run is imported from `barca`, and so is `Project`.",
         "## Declaring",
         entries("barca.decorators", ["asset", "task", "sensor", "sink"]),
-        entries("barca.partitions", ["partitions", "partitions_from", "collect", "batches", "batches_by"]),
+        entries(
+            "barca.partitions",
+            ["partitions", "partitions_from", "collect", "batches", "batches_by", "batches_auto"],
+        ),
         entries("barca.errors", ["Failed"]),
         entries("barca.model", ["Always", "Manual", "Schedule"]),
         "## Running",
         entries("barca", ["get", "scan", "run", "sql"]),
         entries("barca", ["plan_target"], rename="plan"),
-        entries("barca", ["status"]),
+        entries("barca", ["status", "stats"]),
         "## Projects",
-        project_entries(),
+        entries("barca.project.facade", ["Project"]),
+        entries("barca.project.reading", ["Reading"]),
+        "## What they return",
+        entries("barca.project.results", ["Result"]),
+        entries("barca.project.lookback", ["Lookback"]),
+        entries("barca.project.forecast", ["Forecast"]),
+        entries("barca.project.state", ["Status"]),
     ]
     return "\n\n".join(parts)
-
-
-def project_entries() -> str:
-    """`Project` and what it returns, wherever in the package they are defined."""
-    project = importlib.import_module("barca.project")
-    classes = [
-        getattr(project, name) for name in ("Project", "Result", "Plan", "Status") if hasattr(project, name)
-    ]
-    classes.insert(1, importlib.import_module("barca.project.reading").Reading)
-    return "\n\n".join(entries(found.__module__, [found.__name__]) for found in classes)
 
 
 def errors_page() -> str:

@@ -65,8 +65,8 @@ def asset(function: Any = None, /, **arguments: Any) -> Any:
         name: Replaces the node id `path/file.py:function`.
         inputs: Parameter to a decorated function, a node id, or `collect(...)`.
         partitions: Dimension, which is a parameter, to `partitions([...])` or `partitions_from(...)`.
-        batch: Keys per call: a positive integer, `"all"`, `batches(...)` or `batches_by(...)`; `None`
-            is one, and then the parameter is one key instead of a list of keys.
+        batch: Keys per call: a positive integer, `"all"`, `"auto"`, `batches(...)`, `batches_by(...)` or
+            `batches_auto(...)`; `None` is one, and then the parameter is one key instead of a list of keys.
         serializer: Forces how the result is stored: `table`, `json` or `pickle`.
         freshness: `Always()`, `Manual()` or `Schedule(...)`.
         timeout_seconds: Limit of one call, in seconds; `None` is no limit.

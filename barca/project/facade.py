@@ -18,7 +18,14 @@ from barca.project.launching import Launcher
 from barca.project.listing import listing, outline
 from barca.project.opening import Opening, ids_of
 from barca.project.reading import STORE, Reading
-from barca.project.request import as_list, find_targets, only_one, only_target, require_only_partition
+from barca.project.request import (
+    as_list,
+    find_targets,
+    only_one,
+    only_target,
+    require_known,
+    require_only_partition,
+)
 from barca.project.results import Result
 from barca.project.selection import check_selection, selected_nothing
 from barca.project.warnings import plan_warnings
@@ -127,14 +134,17 @@ class Project(Reading):
                 goes with `partition` only.
             executor: Overrides the project's.
             progress: Receives events, beside the project's listener. By default notebooks show how far it is.
-            **options: See `request.Options`.
+            **options: `partition`, a dict of dimension to a value or values: only these keys. `batch`: `all`,
+                `none`, `auto`, a number of keys, or a dict of node to one of these, in which `None` is every
+                other node. `refresh`: targets to run again, with what reads them unless `cascade` is false.
+                `refresh_all`: everything again.
 
         Raises:
             UsageError: Something asked for does not exist; nothing was run.
             Cancelled: Interrupted; what had finished is kept.
         """
         if as_of is not None:
-            require_only_partition({**options, "executor": executor})
+            require_only_partition({**options, "executor": executor, "progress": progress})
             return self.look_back(targets, as_of, partition=options.get("partition"))
         return self._run("get", targets, executor, progress, options)
 
@@ -277,6 +287,7 @@ class Project(Reading):
         """
         from barca.project.statistics import node_stats
 
+        require_known(limits, ("target_seconds", "max_memory"))
         node = self.graph.nodes[only_target(self.graph, target, "stats")]
         return node_stats(self._reader(), node, limits, self._opening.memory_limit)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
 
 from barca.discovery.nodes import newest
 from barca.errors import SelectionError, UsageError, did_you_mean
@@ -202,6 +202,31 @@ class Options(TypedDict, total=False):
     cascade: bool
 
 
+ELSEWHERE: Final = ("executor", "progress")
+"""Options of runs that say nothing of what is wanted; a plan takes and leaves them."""
+
+
+def require_known(options: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Make sure that a misspelt option is not passed over: the call would do more than was asked for.
+
+    Raises:
+        UsageError: There is an option of another name.
+    """
+    valid = list(known)
+    for name in options:
+        if name not in valid:
+            raise UsageError(
+                f"there is no option `{name}=` here", code="option", remediation=did_you_mean(name, valid)
+            )
+
+
+def _flag(options: Options, name: Literal["refresh_all", "cascade"], *, default: bool) -> bool:
+    value = options.get(name, default)
+    if not isinstance(value, bool):
+        raise UsageError(f"{name}= is True or False, not `{value!r}`", code="option")
+    return value
+
+
 def require_only_partition(options: Mapping[str, Any]) -> None:
     """Make sure that nothing is asked of a look back that only a run can do.
 
@@ -225,6 +250,7 @@ def make_request(
     Raises:
         UsageError: Any of them is wrong, or a refreshed node is not in the targets' cone.
     """
+    require_known(options, [*Options.__annotations__, *ELSEWHERE])
     found = tuple(graph.nodes) if tasks and targets is None else find_targets(graph, ids, as_list(targets))
     named = as_list(options.get("refresh"))
     refreshed = find_targets(graph, ids, named) if named else ()
@@ -242,8 +268,8 @@ def make_request(
         selection=selection_of(options.get("partition")),
         batch=batch_of(graph, options.get("batch")),
         refresh=frozenset(refreshed),
-        refresh_all=options.get("refresh_all", False),
-        cascade=options.get("cascade", True),
+        refresh_all=_flag(options, "refresh_all", default=False),
+        cascade=_flag(options, "cascade", default=True),
         named=frozenset({*(found if as_list(targets) else ()), *refreshed}),
     )
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from barca.events import Event
-    from barca.ports import Executor, Listener
+    from barca.ports import Listener
     from barca.project.forecast import Forecast
     from barca.project.lookback import Lookback
     from barca.project.moments import When
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 def _project(
     target: Targets,
     files: tuple[str | Path, ...],
-    executor: str | Executor | None = None,
     env: str | Mapping[str, str] | None = None,
     listener: Listener | None = None,
 ) -> Project:
@@ -39,8 +38,8 @@ def _project(
     if functions and files:
         raise UsageError("give function objects or files, not both", code="target")
     if functions:
-        return Project.of(functions, executor=executor, env=env, listener=listener)
-    return Project(files=files, executor=executor, env=env, listener=listener)
+        return Project.of(functions, env=env, listener=listener)
+    return Project(files=files, env=env, listener=listener)
 
 
 class _Told:
@@ -71,34 +70,28 @@ def _value(result: Result | Lookback) -> Any:
 def get(
     target: Targets = None,
     *files: str | Path,
-    executor: str | Executor | None = None,
     env: str | Mapping[str, str] | None = None,
     **options: Any,
 ) -> Any:
     """See `barca.get`."""
     with _Told() as told:
-        project = _project(target, files, executor, env, told)
-        if "as_of" in options and executor is not None:
-            options["executor"] = executor  # which does not go with it
-        return _value(project.get(target, **options))
+        return _value(_project(target, files, env, told).get(target, **options))
 
 
 def run(
     task: Target,
     *files: str | Path,
-    executor: str | Executor | None = None,
     env: str | Mapping[str, str] | None = None,
     **options: Any,
 ) -> Any:
     """See `barca.run`."""
     with _Told() as told:
-        return _value(_project(task, files, executor, env, told).run(task, **options))
+        return _value(_project(task, files, env, told).run(task, **options))
 
 
 def scan(
     target: Target,
     *files: str | Path,
-    executor: str | Executor | None = None,
     env: str | Mapping[str, str] | None = None,
     **options: Any,
 ) -> pl.LazyFrame:
@@ -106,7 +99,7 @@ def scan(
     if len(as_list(target)) != 1:
         raise UsageError("barca.scan takes exactly one target", code="target")
     with _Told() as told:
-        return _project(target, files, executor, env, told).scan(target, **options)
+        return _project(target, files, env, told).scan(target, **options)
 
 
 def plan(
@@ -116,19 +109,19 @@ def plan(
     **options: Any,
 ) -> Forecast:
     """See `barca.plan`."""
-    return _project(target, files, env=env).plan(target, **options)
+    return _project(target, files, env).plan(target, **options)
 
 
 def stats(
     target: Target, *files: str | Path, env: str | Mapping[str, str] | None = None, **options: Any
 ) -> dict[str, Any]:
     """See `barca.stats`."""
-    return _project(target, files, env=env).stats(target, **options)
+    return _project(target, files, env).stats(target, **options)
 
 
 def status(target: Targets = None, *files: str | Path, env: str | Mapping[str, str] | None = None) -> Status:
     """See `barca.status`."""
-    return _project(target, files, env=env).status(target)
+    return _project(target, files, env).status(target)
 
 
 def sql(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import barca
 from barca.schemas import LEDGER_TABLES
 
 ROOT = Path(__file__).parents[2]
@@ -20,6 +21,11 @@ def test_the_reference_is_up_to_date():
         [sys.executable, "docs/generate_reference.py", "--check"], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_every_public_name_has_an_entry():
+    pages = "".join((ROOT / "docs/reference" / page).read_text() for page in ("python.md", "errors.md"))
+    assert [name for name in barca.__all__ if not re.search(rf"^#+ `{name}`$", pages, re.MULTILINE)] == []
 
 
 def test_the_layers_are_those_that_are_checked():

@@ -10,7 +10,9 @@ import duckdb
 import polars as pl
 import pytest
 
-from barca import Project, asset, events, partitions
+import barca
+from barca import Project, asset, events, partitions, task
+from barca.errors import UsageError
 from barca.exec.inline import InlineExecutor
 from barca.io.storage import FilePackStore
 from barca.io.values import form_table
@@ -190,3 +192,59 @@ def test_a_program_has_its_own_executor_and_listener(project):
     assert sum(event.succeeded for event in happened if isinstance(event, events.KeysDone)) == 2
     assert opened.get("each").to_dict()["steps_executed"] == 0
     assert not executor.ended  # it may be used again, and is its owner's to end
+
+
+# --- what is asked for --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["get", "scan", "plan"])
+@pytest.mark.parametrize("face", ["functions", "project"])
+def test_a_misspelt_option_is_refused_and_nothing_runs(tmp_path, monkeypatch, verb, face):
+    monkeypatch.chdir(tmp_path)
+
+    @asset(partitions={"k": partitions(["a", "b"])})
+    def size(k: str) -> dict:
+        raise AssertionError
+
+    call = getattr(barca if face == "functions" else Project.of([size]), verb)
+    with pytest.raises(UsageError, match="no option `partitions=`") as raised:
+        call(size, partitions={"k": "a"})
+    assert "did you mean `partition`?" in str(raised.value.remediation)
+    with pytest.raises(UsageError, match="refresh_all= is True or False, not `'size'`"):
+        call(size, refresh_all="size")
+    assert not (tmp_path / ".barca").exists()
+
+
+def test_a_task_does_not_run_when_what_it_gave_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    @task
+    def report() -> str:
+        raise AssertionError
+
+    with pytest.raises(UsageError, match="no option `as_of=`"):
+        barca.run(report, as_of="2h")
+    with pytest.raises(UsageError, match="no option `as_of=`"):
+        barca.plan(report, as_of="2h")
+
+
+def test_a_plan_takes_what_a_run_takes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    @asset
+    def size() -> int:
+        return 1
+
+    plan = barca.plan(size, executor="inline", progress=print, partition=None)
+    assert plan.to_dict()["summary"]["will_run"] == 1
+
+
+def test_limits_of_stats_have_two_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    @asset
+    def size() -> int:
+        return 1
+
+    with pytest.raises(UsageError, match="no option `seconds=`"):
+        barca.stats(size, seconds=3)

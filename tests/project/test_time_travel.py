@@ -378,6 +378,10 @@ def test_functions_and_modules_take_it_too(shops: Shops, monkeypatch: pytest.Mon
         barca.get("size", as_of=run_id, refresh="size")
     with pytest.raises(UsageError, match="executor= does not go with it"):
         barca.get("size", as_of=run_id, executor="inline")
+    with pytest.raises(UsageError, match="executor= does not go with it"):
+        barca.scan("rows", as_of=run_id, executor="inline")
+    with pytest.raises(UsageError, match="progress= does not go with it"):
+        barca.get("size", as_of=run_id, progress=print)
     assert list(barca.get(as_of=run_id)) == ["versions", "rows", "size", "total"]
     with pytest.raises(UsageError, match="nothing was held as of"):
         barca.get(as_of="2h")
