@@ -269,7 +269,7 @@ def batches_by(label: Callable[[Any], str | int] | None = None, *, max_size: int
     return BatchesBy(label, max_size)
 
 
-_UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_UNITS = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _SIZE = r"(?i)\s*(\d+(?:\.\d+)?)\s*([kmgt]i?b)\s*"
 
@@ -311,7 +311,7 @@ def parse_size(value: int | str) -> int:
         raise DefinitionError(
             f"a size is a positive number of bytes or a text like `500MB`, not `{value!r}`",
             code="batch",
-            remediation="units are KB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (of 1024)",
+            remediation="a text has a unit: KB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (of 1024)",
         )
     return size
 

@@ -76,7 +76,8 @@ def asset(function: Any = None, /, **arguments: Any) -> Any:
         weight: Share of the run's capacity that one call takes.
         cutoff: Whether readers rerun only when this result's content changed.
         deterministic: Whether equal inputs give equal results.
-        engine: Engine that collects a returned LazyFrame: `in-memory` (reproducible) or `streaming`.
+        engine: Engine that collects a returned LazyFrame: `in-memory` (reproducible) or `streaming`; without
+            it what `barca.toml` says.
         description: Free text.
         tags: Free labels.
 
