@@ -163,5 +163,4 @@ def narrow(
 
 
 def _quiet(node: Mapping[str, Any]) -> bool:
-    failed = (node.get("last_materialization") or {}).get("status") == "failed"
-    return node["cache"]["state"] in QUIET_STATES and not failed
+    return node["cache"]["state"] in QUIET_STATES and not node["cache"]["failed"]

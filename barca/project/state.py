@@ -125,14 +125,26 @@ class Status:
 
     def _cache(self, node_plan: NodePlan, rows: pl.DataFrame, changed: pl.DataFrame) -> dict[str, Any]:
         summary = summarise(node_plan)
-        cache: dict[str, Any] = {"reason": summary.reason, "detail": node_plan.detail, "changed": []}
+        cache: dict[str, Any] = {
+            "reason": summary.reason,
+            "detail": node_plan.detail,
+            "changed": [],
+            "failed": False,
+        }
         if node_plan.node.kind in {"sensor", "task"} or summary.reason == "always":
-            return {**cache, "state": "always_runs"}
+            return {**cache, "state": "always_runs", **self._last_failure(node_plan)}
         if node_plan.state != "decided":
             return {**cache, "state": "unknown"}
         if summary.will_run == 0:
             return {**cache, "state": "cached"}
         return {**cache, **self._missing(node_plan, rows, changed, partly=summary.cached > 0)}
+
+    def _last_failure(self, node_plan: NodePlan) -> dict[str, Any]:
+        """What the newest attempt of a node that always runs failed with, if it did."""
+        if node_plan.state != "decided":
+            return {}
+        failed = self._blockage.failed(node_plan.node.id)
+        return _failure(node_plan, failed, "keys") if failed.height else {}
 
     def _missing(
         self, node_plan: NodePlan, rows: pl.DataFrame, changed: pl.DataFrame, *, partly: bool
@@ -141,12 +153,8 @@ class Status:
         node = node_plan.node
         failed = self._blockage.failed(node.id)
         if failed.height:
-            error = detail = failed.item(0, ERROR_MESSAGE)
-            if node.partitioned:
-                first = ", the first" if failed.get_column(ERROR_MESSAGE).n_unique() > 1 else ""
-                missing = node_plan.running.height
-                detail = f"{failed.height} of {missing} missing keys failed{first}: {error}"
-            return {"state": "partial" if partly else "stale", "detail": detail}
+            state = "partial" if partly else "stale"
+            return {"state": state, **_failure(node_plan, failed, "missing keys")}
         if (blocked := self._blockage.why(node.id)) is not None:
             return {"state": "blocked", "reason": "upstream_failed", "detail": blocked}
         names = (
@@ -176,6 +184,15 @@ class Status:
             "missing_keys": shown,
             **why_counts(node_plan, summary, changed),
         }
+
+
+def _failure(node_plan: NodePlan, failed: pl.DataFrame, keys: str) -> dict[str, Any]:
+    """What the newest attempts of a node failed with; of a partitioned one, how many of which keys did."""
+    detail = str(failed.item(0, ERROR_MESSAGE))
+    if node_plan.node.partitioned:
+        first = ", the first" if failed.get_column(ERROR_MESSAGE).n_unique() > 1 else ""
+        detail = f"{failed.height} of {node_plan.running.height} {keys} failed{first}: {detail}"
+    return {"failed": True, "detail": detail}
 
 
 def unresolved(reader: LedgerReader) -> pl.DataFrame:

@@ -248,7 +248,7 @@ def state_line(summary: Mapping[str, int]) -> RenderableType:
 def list_view(listed: Mapping[str, Any], width: int) -> list[RenderableType]:
     """`barca list`: the nodes, and the files that could not be loaded."""
     rows = [
-        (str(node.get("kind")), str(node["id"]), freshness_text(node.get("freshness")), inputs_text(node))
+        (str(node["kind"]), str(node["id"]), node["freshness"] or "", listing(node["inputs"], limit=8))
         for node in listed["nodes"]
     ]
     view: list[RenderableType] = (
@@ -257,24 +257,6 @@ def list_view(listed: Mapping[str, Any], width: int) -> list[RenderableType]:
         else []
     )
     return [*view, *errors_view(listed.get("load_errors") or ()), text(plural(listed["total"], "node"))]
-
-
-def freshness_text(freshness: Any) -> str:
-    """Freshness as one word or a cron expression."""
-    if isinstance(freshness, dict):
-        return str(freshness.get("cron") or freshness.get("kind") or "")
-    return str(freshness or "")
-
-
-def inputs_text(node: Mapping[str, Any]) -> str:
-    """The inputs of a node, by id."""
-    inputs = node.get("inputs") or ()
-    names = inputs.values() if isinstance(inputs, dict) else inputs
-    return listing([_input_name(name) for name in names], limit=8)
-
-
-def _input_name(name: Any) -> str:
-    return str(name.get("id") or name.get("source") or name) if isinstance(name, dict) else str(name)
 
 
 def errors_view(errors: Sequence[Mapping[str, Any]] | Iterable[Mapping[str, Any]]) -> list[RenderableType]:

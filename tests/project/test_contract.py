@@ -119,7 +119,7 @@ def test_what_the_states_are(computed):
     nodes = {node["name"]: node for node in out["nodes"]}
     for node in nodes.values():
         has(node, "id name kind partitioned cache partitions last_materialization shape inputs env")
-        has(node["cache"], "state reason detail changed")
+        has(node["cache"], "state reason detail changed failed")
         has(
             node["last_materialization"],
             "run_hash content_hash created_at elapsed_seconds status format size_bytes",

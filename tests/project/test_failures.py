@@ -331,3 +331,44 @@ def test_steps_of_a_large_run_are_listed_with_those_that_failed(project):
     assert keys == [f"k={n:04}" for n in (*range(998), 1198, 1199)]
     shown = project.cli("history", run, "--pretty").stdout
     assert "1,000 of 1,200 steps shown, failed ones before others" in shown
+
+
+def test_a_sensor_that_fails_is_a_problem_until_it_answers_again(project):
+    project.write(
+        "planning.py",
+        """
+    import pathlib
+    from barca import Always, asset, partitions, partitions_from, sensor
+
+    BAD = pathlib.Path(__file__).parent / "bad"
+
+    @sensor
+    def seen() -> dict:
+        if BAD.exists():
+            raise ConnectionError("no server")
+        return {"a": 1}
+
+    @asset(partitions={"key": partitions_from(seen)})
+    def size(key: str, seen: int) -> int:
+        return seen
+
+    @asset(partitions={"key": partitions(["a", "b"])}, freshness=Always())
+    def looked(key: str) -> str:
+        if BAD.exists() and key == "b":
+            raise ValueError("no b")
+        return key
+    """,
+    )
+    project.get(["size", "looked"])
+    assert project.cli_json("status", "--problems")["nodes"] == []
+    project.write("bad", "")
+    project.get(["size", "looked"])
+    problems = project.cli_json("status", "--problems")["nodes"]
+    assert {node["name"]: node["cache"]["detail"] for node in problems} == {
+        "seen": "ConnectionError: no server",
+        "looked": "1 of 2 keys failed: ValueError: no b",
+    }
+    assert all(node["cache"]["failed"] and node["cache"]["state"] == "always_runs" for node in problems)
+    (project.root / "bad").unlink()
+    project.get(["size", "looked"])
+    assert project.cli_json("status", "--problems")["nodes"] == []
