@@ -29,7 +29,7 @@ from barca.cli.output import (
 )
 from barca.cli.paths import path_lines
 from barca.cli.session import listening, open_project, stdout_kept, workers_starting
-from barca.errors import BarcaError, StepFailed, UsageError
+from barca.errors import UsageError
 from barca.records import Record, replace
 
 if TYPE_CHECKING:
@@ -243,9 +243,7 @@ def _compute(verb: Literal["get", "run"], request: Request, *, quiet: bool = Fal
     note_unlisted(document)
     note_failed(document)
     note_skipped(document)
-    if result.status == "success":
-        return 0
-    return report(result.error or _failure(document), request.mode)
+    return 0 if result.error is None else report(result.error, request.mode)
 
 
 def _is_news(step: Mapping[str, Any]) -> bool:
@@ -263,13 +261,6 @@ def _warn(document: Mapping[str, Any], listener: ProgressListener) -> None:
     """Show the warnings that no event brought."""
     for warning in document.get("warnings") or ():
         listener.warn(warning)
-
-
-def _failure(document: Mapping[str, Any]) -> BarcaError:
-    from barca.render.html import error_message
-
-    message = error_message(document.get("error") or f"the run ended {document['status']}")
-    return StepFailed(message, node=document.get("failed_node"))
 
 
 # --- looking back -----------------------------------------------------------------------------------

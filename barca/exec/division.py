@@ -51,14 +51,14 @@ def parts_of(work: Work, result: WorkResult) -> Iterator[tuple[Work, WorkResult]
         first += count
 
 
-def failed_result(work: Work, failure: Failure, *, elapsed_seconds: float = 0.0) -> WorkResult:
+def failed_result(work: Work, failure: Failure) -> WorkResult:
     """The result of a work whose every key failed for one reason."""
     if work.calls:
         parts = (part_of(work, index) for index in range(len(work.calls)))
-        return result_of(tuple(failed_result(part, failure) for part in parts), elapsed_seconds)
+        return result_of(tuple(failed_result(part, failure) for part in parts), 0.0)
     keys = work.keys.get_column(KEY).to_list()
-    outcomes = outcome_rows(keys, dict.fromkeys(keys, failure), elapsed_seconds, work.attempt)
-    return WorkResult(outcomes=outcomes, fragments=NOTHING, elapsed_seconds=elapsed_seconds)
+    outcomes = outcome_rows(keys, dict.fromkeys(keys, failure), 0.0, work.attempt)
+    return WorkResult(outcomes=outcomes, fragments=NOTHING, elapsed_seconds=0.0)
 
 
 def own_death(death: WorkerDied) -> WorkerDied:

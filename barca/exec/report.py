@@ -75,7 +75,7 @@ class RunReport(Record, kw_only=True):
 
     Attributes:
         run_id: The run.
-        status: `success`, `failed` or `cancelled`.
+        status: `success` or `failed`.
         plan: The last plan.
         nodes: Per node of the cone.
         failure: The first failure, if any.

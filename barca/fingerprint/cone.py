@@ -217,12 +217,12 @@ class Cone:
         for name, value in sorted(place.cells.items()):
             if isinstance(value, types.ModuleType):
                 continue  # followed attribute by attribute
-            self._add_value(node, "closure", name, value, place)
+            self._add_closure(node, name, value, place)
 
-    def _add_value(self, node: CodeNode, kind: NodeKind, name: str, value: Any, place: Place) -> None:
-        """Count a value that code carries with it."""
-        carried = CodeNode(kind, f"{node.name} {name}", node.file)
-        node.edges.append((f"{kind} {name}", carried))
+    def _add_closure(self, node: CodeNode, name: str, value: Any, place: Place) -> None:
+        """Count the value of a closure variable."""
+        carried = CodeNode("closure", f"{node.name} {name}", node.file)
+        node.edges.append((f"closure {name}", carried))
         try:
             self._fill_value(carried, name, value, place)
         except Unencodable as failure:
@@ -232,9 +232,9 @@ class Cone:
                 if pickled is None
                 else "its pickle counts, which may change for no reason"
             )
-            note(node, f"the {kind} variable `{name}` has no stable hash ({failure}); {counts}")
+            note(node, f"the closure variable `{name}` has no stable hash ({failure}); {counts}")
             carried.own = hash_fields(
-                [("kind", kind), ("type", type_name(type(value))), ("pickle", pickled or "")]
+                [("kind", "closure"), ("type", type_name(type(value))), ("pickle", pickled or "")]
             )
 
     def _add_namespaces(self, node: CodeNode, attributes: Iterable[str]) -> None:
@@ -282,7 +282,7 @@ class Cone:
         for name in sorted(names & vars(kind).keys()):
             value = vars(kind)[name]
             if not name.startswith("_") and not isinstance(value, types.FunctionType | property):
-                self._add_value(node, "closure", name, value, place)
+                self._add_closure(node, name, value, place)
 
     # --- values ---------------------------------------------------------------------------------------
 

@@ -264,7 +264,6 @@ def fill_definition(
     resolver: Resolver,
     *,
     skip: Callable[[Use], bool] | None = None,
-    extra: Sequence[tuple[str, str]] = (),
 ) -> Uses:
     """Complete the node of a function or class, without barca's own decorators.
 
@@ -273,14 +272,13 @@ def fill_definition(
         tree: The definition.
         resolver: Finds what the names stand for.
         skip: Uses that count in another way.
-        extra: More fields of its own hash.
 
     Returns:
         What the code takes from outside.
     """
     stripped = without_decorators(tree, [one for one in decorators(tree) if is_barca(one, resolver)])
     uses = analyse(stripped)
-    fill(node, stripped, [use for use in uses.names if skip is None or not skip(use)], resolver, extra)
+    fill(node, stripped, [use for use in uses.names if skip is None or not skip(use)], resolver)
     for text in uses.dynamic:
         note(node, text)
     if "__subclasses__" in uses.attributes:

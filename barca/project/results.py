@@ -43,7 +43,7 @@ class Result:
     """How a run ended, and what its targets hold.
 
     Attributes:
-        status: `success`, `failed` or `cancelled`.
+        status: `success` or `failed`.
         run_id: The run.
         error: Why it failed, or `None`.
     """

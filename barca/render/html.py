@@ -262,15 +262,8 @@ def _error(result: Mapping[str, Any]) -> str:
     if not result.get("error"):
         return ""
     where = f"{result['failed_node']}: " if result.get("failed_node") else ""
-    message = _text(where + error_message(result["error"]))
+    message = _text(where + result["error"])
     return f'<span style="color:{_COLOURS["failed"]}">{message}</span>'
-
-
-def error_message(error: Any) -> str:
-    """The message of a run's `error`, which is a text or an object with `error` or `message`."""
-    if isinstance(error, dict):
-        return str(error.get("error") or error.get("message") or error)
-    return str(error)
 
 
 def _warnings(warnings: Sequence[str]) -> str:

@@ -45,7 +45,7 @@ def selection_view(selection: Mapping[str, Any] | None) -> list[RenderableType]:
     lines = [text(f"partition selection: {named}")]
     skipped = selection.get("skipped_nodes") or ()
     if skipped:
-        names = [node["id"] if isinstance(node, dict) else node for node in skipped]
+        names = [node["id"] for node in skipped]
         lines.append(text(f"skipped, they read every key: {listing(names)}"))
     return [*lines]
 

@@ -194,14 +194,6 @@ def test_a_failed_run_prints_its_result_and_its_error(barca, fake, document, sam
     )
 
 
-def test_a_failed_run_without_an_error_object(barca, fake, document, sample):
-    fake.answers["get"] = document(sample("failed"))
-    ended = barca("get", "ranked")
-    assert ended.code == 1
-    assert ended.error["error"] == "ValueError: no rows"
-    assert ended.error["node"] == "pipeline.py:scored[retailer=r2]"
-
-
 @pytest.mark.parametrize(
     ("error", "code", "kind"),
     [

@@ -1,10 +1,9 @@
 """The ledger: Delta tables of what was computed, under `.barca/ledger`.
 
-`log` looks after the log files, `tables` opens tables and writes data files, `reader` and `writer` are the
-two sides of the port, `replacing` changes what is there, `upkeep` keeps it small,
-`repairing` mends it. Nothing else imports
-deltalake, and this imports it only when a table is opened, so that a project without a ledger does not pay
-for it.
+`log` looks after the log files, `commits` adds them up and makes new ones, `tables` opens tables and writes
+data files, `reader` and `writer` are the two sides of the port, `replacing` changes what is there, `upkeep`
+keeps it small, `repairing` mends it. deltalake is imported only for what `commits` leaves to it: most runs do
+not pay for it.
 """
 
 from __future__ import annotations
