@@ -9,7 +9,7 @@ from barca.plan.edges import folds_digest
 
 if TYPE_CHECKING:
     from barca._typing import NodeId
-    from barca.plan.inputs import NodePlan, Plan
+    from barca.plan.inputs import NodePlan, Plan, PlanInputs
 
 
 def plan_warnings(plan: Plan, *, whole: bool) -> list[str]:
@@ -41,7 +41,7 @@ def _left_behind(plan: Plan) -> list[str]:
             # where content counts, the refreshed result itself says whether its readers run
             if folds_digest(plan.nodes[edge.source].node.definition) and edge.mode != "keyed":
                 continue
-            if (edge.source in inputs.refresh or edge.source in behind) and _keeps(node_plan):
+            if (edge.source in inputs.refresh or edge.source in behind) and _keeps(node_plan, inputs):
                 behind.setdefault(node_id, behind.get(edge.source, edge.source))
     return [
         f"`{short_name(node_id)}` keeps what it computed from earlier results of `{short_name(source)}`, "
@@ -50,8 +50,12 @@ def _left_behind(plan: Plan) -> list[str]:
     ]
 
 
-def _keeps(node_plan: NodePlan) -> bool:
-    """Whether keys of a node do not run; as far as is known, those of one that awaits something do not."""
+def _keeps(node_plan: NodePlan, inputs: PlanInputs) -> bool:
+    """Whether keys of a node do not run; as far as is known, those of one that awaits something do not.
+
+    Where that one has no result, none is kept; its rows are not looked at before a source tells its keys.
+    """
     if node_plan.state != "decided":
-        return True
+        rows = inputs.materialized.get(node_plan.node.id)
+        return rows is None or rows.height > 0
     return node_plan.unchanged > 0 or node_plan.running.height < node_plan.decision.height

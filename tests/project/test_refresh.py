@@ -86,6 +86,32 @@ def test_no_cascade_warns_of_nothing_that_runs_whole(chain):
     assert warning.startswith("`louder` keeps what"), "of two keys it does"
 
 
+def test_no_cascade_warns_of_nothing_that_has_no_result(project):
+    project.write(
+        "pipeline.py",
+        """
+    from barca import asset, collect, partitions_from, sensor
+
+    @sensor
+    def seen() -> dict:
+        return {"a": 1}
+
+    @asset(partitions={"k": partitions_from(seen)})
+    def size(k: str, seen: int) -> int:
+        return seen
+
+    @asset(inputs={"sizes": collect(size)})
+    def total(sizes: list) -> int:
+        return sum(sizes)
+    """,
+    )
+    project.get("size")
+    first = project.get("total", refresh="size", cascade=False).to_dict()
+    assert (first["steps_executed"], first["warnings"]) == (3, [])
+    (warning,) = project.get("total", refresh="size", cascade=False).to_dict()["warnings"]
+    assert warning.startswith("`total` keeps what it computed")
+
+
 def test_refresh_all_runs_everything(chain):
     assert chain.ran("joined", refresh_all=True) == {"multiplier": 1, "times": 2, "louder": 2, "joined": 1}
     steps = chain.open().plan("joined", refresh_all=True).to_dict()["steps"]
