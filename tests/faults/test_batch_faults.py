@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -67,8 +68,20 @@ def test_b8_what_was_yielded_survives_the_death_of_the_whole_run(project, execut
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["os._exit(3)", "os.kill(os.getpid(), 9)"])
 def test_b8_b9_what_was_yielded_survives_the_death_of_its_worker(project, end):
-    project.write("pipeline.py", YIELDS.replace("DIE", f"(time.sleep(1), {end})"))
+    dies_when_told = f"""
+                while not (HERE / "die").exists():
+                    time.sleep(0.01)
+                {end}"""
+    project.write("pipeline.py", YIELDS.replace("DIE", dies_when_told.lstrip()))
+
+    def tell():
+        wait_for(lambda: (project.root / ".barca/ledger").exists() and len(kept(project)) == 60)
+        (project.root / "die").touch()
+
+    telling = threading.Thread(target=tell)
+    telling.start()
     result = project.open(executor="processes").get("slow")
+    telling.join()
     assert result.status == "success"
     assert calls(project) == [100, 20, 20], "what was not kept is tried again in halves"
     record = project.open().history(result.run_id)
