@@ -162,10 +162,10 @@ def test_timeouts_are_of_each_call() -> None:
     import time
 
     def function(r: list[str]) -> pl.DataFrame:
-        time.sleep(5.0 if "c" in r else 0.3)
+        time.sleep(9.0 if "c" in r else 0.65)  # twice that is more than one call may take
         return table(r)
 
-    work = make_trip(1, 1, 1, timeout_seconds=0.5)
+    work = make_trip(1, 1, 1, timeout_seconds=1.2)
     result = run_function(function, work)
     assert came(work, result) == [("b1", ["r=a", "r=b"], []), ("b3", [], ["r=c"])]
     assert "timed out" in failures(result.parts[1])["r=c"]
