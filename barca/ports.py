@@ -137,15 +137,12 @@ class PackStore(Protocol):
         """As `write`, columns too, from the streaming engine."""
         ...
 
-    def scan(
-        self, paths: Sequence[str], schema: pl.Schema | None = None, path_column: str | None = None
-    ) -> pl.LazyFrame:
-        """One lazy scan over packs, in the order of `paths`.
+    def scan(self, paths: Sequence[str], schema: pl.Schema | None = None) -> pl.LazyFrame:
+        """One lazy scan over packs, in the order of `paths`, each with its rows in their order.
 
         Args:
             paths: Packs to read.
             schema: Columns wanted; missing ones are null and others left out. Default: of the first pack.
-            path_column: Adds a last String column of this name: the path of each row's pack, as given.
 
         Raises:
             FragmentError: A pack is missing, unreadable, or not the one that was written.

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from barca.io.reading import open_packs
-from barca.schemas import dimension
+from barca.schemas import ROWS, dimension
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ def pack_dataset(store: PackStore, fragments: pl.DataFrame, dimensions: Sequence
     """A `pyarrow.dataset.Dataset` that reads nothing until it is queried, or `None` where there is none.
 
     There is one when packs are files of one schema that hold the wanted keys and no others. A single pack may
-    hold others, which are filtered.
+    hold others, which are filtered, but not further results of wanted keys, as one made of several packs may.
 
     Args:
         store: Holds the packs.
@@ -47,4 +47,5 @@ def pack_dataset(store: PackStore, fragments: pl.DataFrame, dimensions: Sequence
         return found
     (name,) = dimensions
     wanted = fragments.get_column(dimension(name)).to_list()
-    return found.filter(importlib.import_module("pyarrow.compute").field(name).isin(wanted))
+    filtered = found.filter(importlib.import_module("pyarrow.compute").field(name).isin(wanted))
+    return filtered if filtered.count_rows() == fragments.get_column(ROWS).sum() else None

@@ -23,7 +23,6 @@ from barca.io.packs import (
     WRITE_OPTIONS,
     check_pack,
     missing,
-    no_packs,
     pack_metadata,
     pack_schema,
 )
@@ -188,26 +187,14 @@ class MemoryPackStore:
         self.packs[path] = (file.getvalue(), datetime.now(UTC))
         return len(self.packs[path][0])
 
-    def scan(
-        self, paths: Sequence[str], schema: pl.Schema | None = None, path_column: str | None = None
-    ) -> pl.LazyFrame:
+    def scan(self, paths: Sequence[str], schema: pl.Schema | None = None) -> pl.LazyFrame:
         """One lazy scan over packs; with `schema`, missing columns are null and others left out.
-
-        `path_column` names a last column, String: the path of each row's pack.
 
         Raises:
             FragmentError: A pack is missing, unreadable, or not the one that was written.
         """
         if not paths:
-            return no_packs(schema, path_column)
-        if path_column is not None:
-            named = (
-                self._scan([path], schema).with_columns(pl.lit(path).alias(path_column)) for path in paths
-            )
-            return pl.concat(named)
-        return self._scan(paths, schema)
-
-    def _scan(self, paths: Sequence[str], schema: pl.Schema | None) -> pl.LazyFrame:
+            return pl.LazyFrame(schema=schema)
         return pl.scan_parquet(
             [self._content(path) for path in paths],
             schema=schema,

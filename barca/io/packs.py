@@ -42,12 +42,6 @@ def is_panic(error: BaseException) -> bool:
     return type(error).__name__ == "PanicException"
 
 
-def no_packs(schema: pl.Schema | None, path_column: str | None) -> pl.LazyFrame:
-    """The scan of no packs at all: no rows, of the schema asked for, then `path_column: String`."""
-    paths = {} if path_column is None else {path_column: pl.String()}
-    return pl.LazyFrame(schema={**(schema or {}), **paths})
-
-
 def check_pack(path: str, source: Path | bytes) -> dict[str, Any]:
     """Read a pack's footer and make sure that it is the pack that was written at `path`.
 

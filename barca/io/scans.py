@@ -14,16 +14,16 @@ from barca.io.records import NotATable, records_of, records_table
 from barca.io.tables import text_form
 from barca.io.unify import SchemaClash, conform, unify
 from barca.partitions import display_text
-from barca.schemas import ORDINAL, PATH, dimension
+from barca.schemas import ORDINAL, ROW_OFFSET, ROWS, dimension
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from barca.ports import PackStore
 
 _SLICED: Final = 20_000
 """Up to so many rows that lie together are read as they lie, and filters of the user come after; more are
-found by their keys, so that a filter may skip row groups."""
+found by their keys and places, so that a filter may skip row groups."""
 
 _LISTED: Final = 1_000
 """Up to so many wanted values are also given as a list, by which whole row groups are skipped."""
@@ -81,18 +81,32 @@ def _scan(
     if not partial:
         return store.scan(paths, schema)
     if len(packs) == 1 and packs[0].adjoining:
-        begin, end = packs[0].span
-        if end - begin <= _SLICED:
-            return store.scan(paths, schema).slice(begin, end - begin)
-    by = free_name(PATH, schema.names())
-    wanted = pl.concat([pack.fragments.select(PATH, *map(dimension, dimensions)) for pack in packs])
-    wanted.columns = [by, *dimensions]
-    scan = store.scan(paths, schema, by)
+        first, last = packs[0].span
+        if last - first <= _SLICED:
+            return store.scan(paths, schema).slice(first, last - first)
+    row, begin, end = (free_name(name, schema.names()) for name in ("row", "begin", "end"))
+    wanted = pl.concat(_places(packs, dimensions, begin, end))
+    scan = store.scan(paths, schema).with_row_index(row)
     for name in dimensions:
         values = wanted.get_column(name).unique()
         if values.len() <= _LISTED:
             scan = scan.filter(pl.col(name).is_in(values.to_list()))
-    return scan.join(wanted.lazy(), on=[by, *dimensions], how="semi", maintain_order="left").drop(by)
+    found = scan.join(wanted.lazy(), on=list(dimensions), how="inner", maintain_order="left")
+    # a pack that was made of several may hold earlier results of its keys too
+    return found.filter(pl.col(row).is_between(begin, end, closed="left")).drop(row, begin, end)
+
+
+def _places(packs: Sequence[Pack], dimensions: Sequence[str], begin: str, end: str) -> Iterator[pl.DataFrame]:
+    """The dimensions of the packs' fragments, and where the rows of each lie in one scan of these packs."""
+    before = 0
+    for pack in packs:
+        first = pl.col(ROW_OFFSET) + before
+        yield pack.fragments.select(
+            *(pl.col(dimension(name)).alias(name) for name in dimensions),
+            first.alias(begin),
+            (first + pl.col(ROWS)).alias(end),
+        )
+        before += pack.footer["rows"]
 
 
 def _target(packs: Sequence[Pack], schemas: Sequence[pl.Schema], dimensions: Sequence[str]) -> pl.Schema:

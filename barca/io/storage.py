@@ -21,7 +21,7 @@ import polars as pl
 from barca.errors import FragmentError, StoreError
 from barca.hashing import hash_text
 from barca.io.leftovers import STAGING_PREFIX, files_below, is_staging, leftovers
-from barca.io.packs import CAST_OPTIONS, WRITE_OPTIONS, check_pack, no_packs, pack_metadata, pack_schema
+from barca.io.packs import CAST_OPTIONS, WRITE_OPTIONS, check_pack, pack_metadata, pack_schema
 from barca.schemas import PATH, SIZE_BYTES, TIMESTAMP
 
 if TYPE_CHECKING:
@@ -230,22 +230,19 @@ class FilePackStore:
         with staged(self.root / path) as staging:
             yield staging
 
-    def scan(
-        self, paths: Sequence[str], schema: pl.Schema | None = None, path_column: str | None = None
-    ) -> pl.LazyFrame:
+    def scan(self, paths: Sequence[str], schema: pl.Schema | None = None) -> pl.LazyFrame:
         """One lazy scan over packs; with `schema`, missing columns are null and others left out.
 
         No paths give no rows. The rows of each pack keep their order, packs are in the order of `paths`.
-        `path_column` names a last column, String: the path of each row's pack.
 
         Raises:
             FragmentError: A pack is missing, unreadable, or not the one that was written.
         """
         if not paths:
-            return no_packs(schema, path_column)
+            return pl.LazyFrame(schema=schema)
         for path in paths:
             self._check(path)
-        scan = pl.scan_parquet(
+        return pl.scan_parquet(
             [self.root / path for path in paths],
             schema=schema,
             missing_columns="insert",
@@ -253,12 +250,7 @@ class FilePackStore:
             cast_options=CAST_OPTIONS,
             glob=False,
             hive_partitioning=False,
-            include_file_paths=path_column,
         )
-        if path_column is None:
-            return scan
-        names = {str(self.root / path): path for path in paths}
-        return scan.with_columns(pl.col(path_column).replace_strict(names, return_dtype=pl.String))
 
     def schema(self, path: str) -> pl.Schema:
         """The schema of a pack, from its footer.

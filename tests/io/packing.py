@@ -26,9 +26,9 @@ class _Counting:
         self.calls["write"] += 1
         return super().write(path, frame, metadata)
 
-    def scan(self, paths: Sequence[str], schema=None, path_column=None) -> pl.LazyFrame:
+    def scan(self, paths: Sequence[str], schema=None) -> pl.LazyFrame:
         self.calls["scan"] += 1
-        return super().scan(paths, schema, path_column)
+        return super().scan(paths, schema)
 
 
 class CountingFileStore(_Counting, FilePackStore):

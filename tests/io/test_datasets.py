@@ -12,6 +12,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from barca.io.fragments import pack_table, pack_values
+from barca.io.garbage.repack import repack
 from barca.io.memory import MemoryPackStore
 from barca.io.storage import FilePackStore
 from barca.io.values import read_table
@@ -62,6 +63,18 @@ def test_superseded_rows_of_a_wanted_key_are_never_read(store: FilePackStore) ->
     old, new = stored(store, "a", "ab"), stored(store, "b", "b", 2)
     fragments = pl.concat([old.filter(pl.col(KEY) == "r=a"), new])
     assert rows(read_table(store, fragments, ds.Dataset, ("r",))) == [("a", 1), ("b", 2)]
+
+
+def test_of_a_pack_with_several_results_of_a_key_the_wanted_one_is_read(store: FilePackStore) -> None:
+    old, new = stored(store, "a", "abc"), stored(store, "b", "b", 2)
+    moved = repack(store, pl.concat([old, new]).drop(dimension("r")), "n/m")
+    names = moved.with_columns(pl.col(KEY).str.strip_prefix("r=").alias(dimension("r")))
+    for was, number in (("n/a.parquet", 1), ("n/b.parquet", 2)):
+        wanted = names.filter((pl.col(KEY) == "r=a") | ((pl.col(KEY) == "r=b") & (pl.col("was") == was)))
+        for form in (ds.Dataset, pl.LazyFrame):
+            table = read_table(store, wanted, form, ("r",))
+            table = table if form is ds.Dataset else ds.dataset(table.collect(engine="in-memory").to_arrow())
+            assert rows(table) == [("a", 1), ("b", number)]
 
 
 def test_packs_of_other_schemas_are_made_one_table(store: FilePackStore) -> None:

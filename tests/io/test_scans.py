@@ -9,8 +9,17 @@ import pytest
 
 from barca.errors import FragmentError, InputError
 from barca.io.fragments import scan_fragments
+from barca.io.garbage.repack import repack
 from barca.io.values import read_table
-from tests.io.packing import NODE, CountingFileStore, CountingMemoryStore, keep, split, work_keys
+from tests.io.packing import (
+    NODE,
+    CountingFileStore,
+    CountingMemoryStore,
+    keep,
+    split,
+    with_dimensions,
+    work_keys,
+)
 
 ONE = ("retailer",)
 
@@ -82,6 +91,42 @@ def test_more_wanted_keys_than_are_listed(store, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("barca.io.scans._LISTED", 1)
     fragments = split(store, table("abc"), work_keys(*"abc"))
     assert rows(store, fragments[1:]) == [("b", 2), ("b", 3), ("c", 4), ("c", 5)]
+
+
+@pytest.mark.parametrize("listed", [0, 1000])
+def test_of_packs_with_several_results_of_a_key_the_wanted_ones_are_read(store, listed, monkeypatch):
+    monkeypatch.setattr("barca.io.scans._LISTED", listed)
+    monkeypatch.setattr("barca.io.scans._SLICED", 0)
+    runs = {0: "abc", 10: "b", 20: "bc", 30: "ab", 40: "c"}
+    parts = {
+        start: split(store, table(names, start), work_keys(*names), path=f"n/{start}.parquet")
+        for start, names in runs.items()
+    }
+    merged = [
+        repack(store, pl.concat([parts[start].drop("dim:retailer") for start in group]), f"n/m{group[0]}")
+        for group in ((0, 10, 20), (30, 40))
+    ]
+    moved = with_dimensions(pl.concat(merged), work_keys(*"abc"))
+    assert moved["path"].n_unique() == 2
+
+    def held(**starts: int) -> pl.DataFrame:
+        was = pl.concat_str(pl.lit("n/"), pl.col("dim:retailer").replace_strict(starts), pl.lit(".parquet"))
+        return moved.filter(pl.col("dim:retailer").is_in(list(starts))).filter(pl.col("was") == was)
+
+    assert rows(store, held(a=30, b=30, c=40)) == [
+        ("a", 30), ("a", 31), ("b", 32), ("b", 33), ("c", 40), ("c", 41),
+    ]  # fmt: skip
+    assert rows(store, held(a=0, b=10, c=40)) == [
+        ("a", 0),
+        ("a", 1),
+        ("b", 10),
+        ("b", 11),
+        ("c", 40),
+        ("c", 41),
+    ]
+    assert rows(store, held(b=20)) == [("b", 20), ("b", 21)]
+    only_b = scan_fragments(store, held(a=0, b=20, c=20), ONE).filter(pl.col("retailer") == "b").select("x")
+    assert only_b.collect(engine="in-memory").rows() == [(20,), (21,)]
 
 
 def test_two_dimensions_are_matched_together(store):

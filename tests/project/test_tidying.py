@@ -257,3 +257,46 @@ def test_the_command(ticks: Ticks, capsys: pytest.CaptureFixture[str]):
     assert "results given up: none" in capsys.readouterr().out
     assert main(["gc", "--max-size", "much", "--json"]) == 2
     assert "a size is a positive number" in capsys.readouterr().err
+
+
+TABLES = """
+import json
+from pathlib import Path
+import polars as pl
+from barca import asset, collect, partitions_from, sensor, sink
+
+@sensor
+def versions() -> dict:
+    return json.loads(Path("versions.json").read_text())
+
+@asset(partitions={"k": partitions_from(versions)}, batch="all")
+def cleaned(k: list[str], versions: dict) -> pl.DataFrame:
+    return pl.DataFrame({"k": k, "v": [versions[key] for key in k]})
+
+@asset(partitions={"k": partitions_from(cleaned)}, batch="all")
+@sink("scored/", format="delta")
+def scored(k: list[str], cleaned: pl.LazyFrame) -> pl.LazyFrame:
+    return cleaned.with_columns(score=pl.col("v") * 2)
+
+@asset(inputs={"scored": collect(scored)})
+def total(scored: pl.LazyFrame) -> list:
+    return scored.select(pl.len(), pl.col("score").sum()).collect(engine="in-memory").rows()[0]
+"""
+
+
+def test_tables_are_read_right_after_packs_of_many_ticks_were_merged(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tidying, "MANY_NEW", 2)
+    monkeypatch.setattr("barca.io.garbage.choice.MANY_PACKS", 2)
+    monkeypatch.setattr("barca.io.scans._SLICED", 0)
+    (tmp_path / "pipeline.py").write_text(TABLES)
+    versions = {f"k{number}": 0 for number in range(5)}
+    for number in range(8):
+        versions[f"k{number % 3}"] = number
+        (tmp_path / "versions.json").write_text(json.dumps(versions))
+        project = Project(tmp_path, executor="inline")
+        assert list(project.get("total").value) == [5, 2 * sum(versions.values())]
+        expected = sorted((key, value, 2 * value) for key, value in versions.items())
+        assert sorted(project.scan("scored").collect(engine="in-memory").rows()) == expected
+        assert sorted(pl.read_delta(str(tmp_path / "scored")).rows()) == expected
+    assert [file for file in (tmp_path / ".barca/artifacts").rglob("*-g-*") if "scored" in str(file)]
