@@ -69,9 +69,9 @@ def dimensions(names: Iterable[str]) -> list[str]:
 
 # --- closed sets ------------------------------------------------------------------------------------
 
-STATES: Final = ("cached", "stale", "blocked", "skipped", "unknown")
+STATES: Final = ("cached", "stale", "blocked")
 """State of a key. `cached`: a stored result has its run hash. `stale`: it must run. `blocked`: the same
-key of an input failed. `skipped`: left out by a selection. `unknown`: not decidable yet."""
+key of an input failed in this run."""
 
 REASONS: Final = (
     "sensor",

@@ -273,10 +273,10 @@ def frames_page() -> str:
                 parts.append(markdown(str(following.value.value)))
             rows = "".join(f"| `{column}` | {dtype_text(dtype)} |\n" for column, dtype in value.items())
             parts.append(f"| column | dtype |\n|---|---|\n{rows.rstrip()}")
-    states, reasons = (
-        ", ".join(f"`{name}`" for name in names) for names in (schemas.STATES, schemas.REASONS)
-    )
-    return "\n\n".join([*parts, "## Closed sets", f"States: {states}.", f"Reasons: {reasons}."])
+    nodes = importlib.import_module("barca.project.state").NODE_STATES
+    sets = {"States of keys": schemas.STATES, "States of nodes": nodes, "Reasons": schemas.REASONS}
+    told = [f"{what}: {', '.join(f'`{name}`' for name in names)}." for what, names in sets.items()]
+    return "\n\n".join([*parts, "## Closed sets", *told])
 
 
 def dtype_text(dtype: Any) -> str:
