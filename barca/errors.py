@@ -201,6 +201,11 @@ class Failed(Exception):  # a value first of all: `{key: Failed("no prices yet")
         return hash((Failed, self.reason))
 
 
+def error_text(error_type: str | None, message: str | None) -> str:
+    """`ValueError: no rows`; of an error that says nothing, as of a bare `assert`, its type alone."""
+    return f"{error_type}: {message}" if error_type and message else error_type or message or ""
+
+
 def plural(count: int, noun: str) -> str:
     """`1 key`, `2 keys`, `10,000 keys`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

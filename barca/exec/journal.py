@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from barca import events
+from barca.errors import error_text
 from barca.exec.records import Ended, call_rows, definition_row, materialization_rows
 from barca.exec.report import Failure, NodeReport, RunReport
 from barca.frames import where
@@ -109,7 +110,7 @@ class Journal:
     def retried(self, work: Work, outcomes: pl.DataFrame, delay: float) -> None:
         """Keys that are tried again after so many seconds: their `schemas.OUTCOMES`."""
         error_type, message = outcomes.select(ERROR_TYPE, ERROR_MESSAGE).row(0)
-        told = f"{error_type}: {message}" if error_type else message or ""
+        told = error_text(error_type, message)
         self.tell(events.Retried(work.node, outcomes.height, work.attempt + 1, delay, told))
 
     def refused(self, node_id: NodeId, refused: Mapping[str, Sequence[str]]) -> None:

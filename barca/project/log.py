@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from barca.errors import one_line, plural
+from barca.errors import error_text, one_line, plural
 from barca.events import (
     KeyFailed,
     KeysDone,
@@ -90,8 +90,7 @@ def _said(event: Event) -> tuple[Any, ...]:
             again = f"attempt {attempt} of {plural(keys, 'key')} in {delay_seconds:g} s"
             said = ("%s: %s, after %s", node, again, message)
         case KeyFailed(node, key, error_type, message):
-            told = f"{error_type}: {message}" if error_type else message
-            said = ("%s failed: %s", f"{node}[{key}]" if key else node, told)
+            said = ("%s failed: %s", f"{node}[{key}]" if key else node, error_text(error_type, message))
         case RunFinished(run_id, status, elapsed_seconds, counts):
             counted = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number)
             said = (

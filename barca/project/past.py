@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from barca.errors import SelectionError, did_you_mean, plural
+from barca.errors import SelectionError, did_you_mean, error_text, plural
 from barca.partitions import display_text, step_text
 from barca.schemas import (
     ATTEMPTS,
@@ -152,7 +152,7 @@ def _step(row: Mapping[str, Any]) -> dict[str, Any]:
         "max_rss_bytes": row[MAX_RSS_BYTES],
         "run_hash": row[RUN_HASH],
         "content_hash": row[DIGEST],
-        "error": None if message is None else f"{row[ERROR_TYPE]}: {message}",
+        "error": None if message is None else error_text(row[ERROR_TYPE], message),
         "error_type": row[ERROR_TYPE],
         "error_message": message,
         "error_traceback": row[TRACEBACK],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import polars as pl
 
-from barca.errors import BarcaError, StepFailed
+from barca.errors import BarcaError, StepFailed, error_text
 from barca.frames import sorted_by
 from barca.graph import short_name
 from barca.lookup import absent, among, lookup
@@ -238,7 +238,7 @@ def _error(report: RunReport) -> BarcaError | None:
     if failure is None:
         return None
     return StepFailed(
-        f"{failure.error_type}: {failure.message}" if failure.error_type else failure.message,
+        error_text(failure.error_type, failure.message),
         node=failure.node,
         key=display_text(failure.key) or None,
         traceback=failure.traceback,

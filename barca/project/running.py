@@ -11,7 +11,15 @@ import polars as pl
 
 from barca import events
 from barca.discovery import load_function
-from barca.errors import BarcaError, Cancelled, LedgerError, StoreError, UsageError, did_you_mean
+from barca.errors import (
+    BarcaError,
+    Cancelled,
+    LedgerError,
+    StoreError,
+    UsageError,
+    did_you_mean,
+    error_text,
+)
 from barca.exec.run_ports import NoSinks, RunPorts
 from barca.exec.runner import Runner
 from barca.partitions import step_text
@@ -274,7 +282,7 @@ class _Ended:
             "started_at": self.started_at,
             "finished_at": now,
             "triggered_by": "manual",
-            "error": f"{failure.error_type}: {failure.message}" if failure else self.error,
+            "error": error_text(failure.error_type, failure.message) if failure else self.error,
             "failed_node": step_text(failure.node, failure.key) if failure else None,
         }
         return pl.DataFrame([values], schema=RUNS)

@@ -10,7 +10,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from barca.errors import plural
+from barca.errors import error_text, plural
 from barca.events import (
     KeyFailed,
     KeysDone,
@@ -137,7 +137,7 @@ class ProgressListener:
                 self._done(event)
             case KeyFailed():
                 step = f"{event.node}[{event.key}]" if event.key else event.node
-                self._line(f"failed {step}: {event.error_type}: {event.message}", "red")
+                self._line(f"failed {step}: {error_text(event.error_type, event.message)}", "red")
             case Warned():
                 self.warn(event.message)
             case Noted():

@@ -372,3 +372,23 @@ def test_a_sensor_that_fails_is_a_problem_until_it_answers_again(project):
     (project.root / "bad").unlink()
     project.get(["size", "looked"])
     assert project.cli_json("status", "--problems")["nodes"] == []
+
+
+def test_an_error_that_says_nothing_is_told_by_its_type(project, caplog):
+    project.write("pipeline.py", """
+    from barca import asset
+
+    @asset(retries=2)
+    def checked() -> int:
+        assert False
+    """)  # fmt: skip
+    done = project.cli("get", "checked", "--json")
+    assert "failed pipeline.py:checked: AssertionError\n" in done.stderr
+    found = project.open().history()["runs"][0]
+    (step,) = project.open().history(found["run_id"])["steps"]
+    assert (found["error"], step["error"]) == ("AssertionError", "AssertionError")
+    result = project.get("checked")
+    assert (result.error.message, result.to_dict()["error"]) == ("AssertionError", "AssertionError")
+    messages = [record.getMessage() for record in caplog.records]
+    assert "pipeline.py:checked failed: AssertionError" in messages
+    assert "pipeline.py:checked: attempt 2 of 1 key in 0 s, after AssertionError" in messages
