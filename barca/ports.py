@@ -200,7 +200,11 @@ class PackStore(Protocol):
 
 
 class Pending(Protocol):
-    """A work on its way."""
+    """A work on its way.
+
+    Attributes:
+        work: The work.
+    """
 
     work: Work
 
@@ -224,7 +228,11 @@ class Keep(Protocol):
 
 
 class Executor(Protocol):
-    """Runs works. Not thread-safe: one runner drives it."""
+    """Runs works. Not thread-safe: one runner drives it.
+
+    Attributes:
+        workers: How many works run at a time, at most.
+    """
 
     workers: int
 

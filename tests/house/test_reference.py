@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import barca
+from barca import ports
 from barca.schemas import LEDGER_TABLES
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +27,14 @@ def test_the_reference_is_up_to_date():
 def test_every_public_name_has_an_entry():
     pages = "".join((ROOT / "docs/reference" / page).read_text() for page in ("python.md", "errors.md"))
     assert [name for name in barca.__all__ if not re.search(rf"^#+ `{name}`$", pages, re.MULTILINE)] == []
+
+
+def test_every_member_of_a_port_is_described():
+    page = (ROOT / "docs/reference/extending.md").read_text()
+    for port in (ports.Executor, ports.Pending, ports.PackStore, ports.Ledger):
+        [told] = re.findall(rf"^### `{port.__name__}`\n(.*?)^### ", page, re.DOTALL | re.MULTILINE)
+        members = [name for name in {**port.__annotations__, **vars(port)} if not name.startswith("_")]
+        assert [name for name in members if f"`{name}`" not in told and f".{name}`" not in told] == []
 
 
 def test_the_layers_are_those_that_are_checked():
