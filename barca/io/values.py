@@ -177,7 +177,9 @@ def _keyed(store: PackStore, pack: Pack, form: TableForm | None, annotation: Any
     if shape == "table" and not mapping:
         rows = read_keyed_rows(store, pack.fragments)
         if rows is not None:
-            return form_table(rows.sort(ORDINAL).get_column(ROW).struct.unnest(), form or "polars")
+            table = rows.sort(ORDINAL).get_column(ROW).struct.unnest()
+            as_rows = form is None and list_item(annotation)[0]
+            return table.to_dicts() if as_rows else form_table(table, form or "polars")
     if shape == "list" or (shape == "table" and not values):
         answer: Any = keys.to_list()
     else:

@@ -484,3 +484,38 @@ def test_one_query_over_a_warehouse_says_which_retailers_run(project):
     again = tick()
     assert (again["steps_executed"], again["steps_cached"]) == (3, 2)
     assert again["final_output"]["retailer=r2"]["score"] == 20
+
+
+def test_who_reads_a_table_of_keys_whole_may_have_its_rows_as_of_any_table(project):
+    project.write(
+        "pipeline.py",
+        """
+    import polars as pl
+    from barca import asset, partitions_from
+
+    @asset
+    def stores() -> pl.DataFrame:
+        return pl.DataFrame({"store": ["oslo", "rome"], "sold": [4, 7]})
+
+    @asset(partitions={"store": partitions_from(stores)})
+    def sold(store: str, stores: int) -> int:
+        return stores
+
+    @asset(inputs={"every": stores})
+    def rows(every: list[dict]) -> list:
+        return every
+
+    @asset(inputs={"every": stores})
+    def framed(every: pl.DataFrame) -> list:
+        return every.rows()
+
+    @asset(inputs={"every": stores})
+    def mapped(every: dict) -> list:
+        return list(every.items())
+    """,
+    )
+    pairs = [["oslo", 4], ["rome", 7]]
+    assert project.get("rows").value == [{"store": store, "sold": sold} for store, sold in pairs]
+    assert (
+        list(map(list, project.get("framed").value)) == list(map(list, project.get("mapped").value)) == pairs
+    )
