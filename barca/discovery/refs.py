@@ -27,8 +27,12 @@ _here: weakref.WeakValueDictionary[tuple[str, NodeId], Definition[..., Any]] = w
 _loaded: dict[tuple[NodeId, str], str] = {}
 """Node, and the digest of what its file held, to the hash of the definition that was found there."""
 
+_EDITED: Final = "edited"
+"""In the place of a digest, where Python imported files and one of them was edited since."""
+
 _CHANGED: Final = (
-    "the file changed while the run was going on: run again, in a program that goes on with a new `Project`"
+    "the file changed since it was imported: run again; a program that goes on makes a new `Project`, or "
+    "imports it anew with `importlib.reload`"
 )
 
 
@@ -44,11 +48,14 @@ def function_ref(definition: Definition[..., Any], node_id: NodeId, root: Path) 
     if not owners.holds(definition):
         owners = Owners(project_modules(root))
     file, name = owners.place(definition)
+    from barca.fingerprint.texts import edited
+
+    imported = _EDITED if edited() else None
     if owners.holds(definition) and Path(file).is_file() and Path(file).suffix == ".py":
         file = os.path.realpath(file)
-        imported = Importer.imported(root, Path(file))
+        imported = Importer.imported(root, Path(file)) or imported
         return FunctionRef(node=node_id, root=str(root), file=file, name=name, imported=imported)
-    return FunctionRef(node=node_id, root=str(root), pickled=_pickled(definition))
+    return FunctionRef(node=node_id, root=str(root), pickled=_pickled(definition), imported=imported)
 
 
 def _module_of(definition: Definition[..., Any]) -> Iterator[tuple[str, ModuleType]]:
@@ -76,7 +83,7 @@ def load_function(ref: FunctionRef) -> Definition[..., Any]:
 
     Raises:
         LoadError: The file no longer imports, no longer holds the definition, or holds another one; or it
-            could not be pickled.
+            could not be pickled, or what it uses was edited.
     """
     here = _here.get((ref.root, ref.node))
     if here is not None:
@@ -127,6 +134,12 @@ def _unpickled(ref: FunctionRef) -> Definition[..., Any]:
             "its function cannot be sent to a worker: what it uses cannot be pickled",
             node=ref.node,
             remediation='move the function into a project file, or run with executor="inline"',
+        )
+    if ref.imported is not None:
+        raise LoadError(
+            "a file that this program imported was edited since, and a worker would import what it holds now",
+            node=ref.node,
+            remediation=_CHANGED,
         )
     if ref.root not in sys.path:
         sys.path.append(ref.root)

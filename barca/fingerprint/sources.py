@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from barca.fingerprint.texts import hold, imported_texts
 from barca.records import Record
 
 if TYPE_CHECKING:
@@ -186,17 +187,6 @@ _imported: dict[str, tuple[bytes, SourceFile | None]] = {}
 _cells: dict[tuple[str, bytes], SourceFile | None] = {}
 
 
-def imported_texts() -> dict[str, bytes]:
-    """File to what it held when barca imported it: that is what its functions are made of."""
-    found: dict[str, bytes] = {}
-    for module in list(sys.modules.values()):
-        space = getattr(module, "__dict__", None) or {}
-        text = getattr(space.get("__loader__"), "imported_text", None)
-        if isinstance(text, bytes):
-            found[str(Path(space["__file__"]).resolve())] = text
-    return found
-
-
 def parse_file(path: str, text: bytes | None = None) -> SourceFile | None:
     """The file parsed, or this text of it, once per content; `None` if it cannot be read or parsed."""
     if text is not None:
@@ -337,7 +327,7 @@ class Project:
             return parse_cell(path)
         if path not in self._sources:
             real = str(Path(path).resolve())
-            self._sources[path] = parse_file(real, self._texts.get(real))
+            self._sources[path] = parse_file(real, self._texts.get(real) or hold(real))
         return self._sources[path]
 
     def find_module(self, name: str, level: int, importer: str) -> str | None:

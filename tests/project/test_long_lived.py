@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import pytest
 
 from barca import Project
@@ -103,3 +107,76 @@ def test_a_run_in_worker_processes_fails_when_a_file_was_edited(project):
     failed = before.get("scored")
     assert failed.status == "failed" and "is another than when the run began" in failed.error.message
     assert Project(project.root, executor="inline").get("scored").value == {"shop=a": 100, "shop=b": 300}
+
+
+SCRIPT = """
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import barca
+import helper
+from barca import asset
+
+FACTOR = 1
+
+@asset
+def scored() -> int:
+    return helper.raised(3 * FACTOR)
+
+def get(refresh=None) -> list:
+    opened = barca.Project.of([scored], executor=sys.argv[1])
+    result = opened.get("scored", refresh=refresh).to_dict("value")
+    return [result["status"], result["final_output"] or result["error"], result["steps_executed"]]
+
+if __name__ == "__main__":
+    told = [get()]
+    for name, old, new in json.loads(sys.argv[2]):
+        path = Path(__file__).parent / name
+        path.write_text(path.read_text().replace(old, new))
+    told += [get(), get(refresh="scored")]
+    importlib.reload(helper)
+    print(json.dumps([*told, get()]))
+"""
+
+
+def ran(project, executor, *edits, pickled=False):
+    project.write("etl.py", SCRIPT)
+    project.write("helper.py", HELPER)
+    program = ["-c", SCRIPT.replace("Path(__file__).parent", "Path()")] if pickled else ["etl.py"]
+    done = subprocess.run(
+        [sys.executable, *program, executor, json.dumps(edits)],
+        cwd=project.root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_a_script_goes_on_with_what_it_imported_until_it_imports_it_anew(project):
+    edits = [("helper.py", "value + 0", "value * 100"), ("etl.py", "\nFACTOR = 1", "\nFACTOR = 7")]
+    told = ran(project, "inline", *edits)
+    assert told == [["success", 3, 1], ["success", 3, 0], ["success", 3, 1], ["success", 300, 1]]
+    assert project.open("etl.py").get("scored").value == 2100
+
+
+def test_workers_of_a_script_refuse_what_it_did_not_import(project):
+    told = ran(project, "processes", ("helper.py", "value + 0", "value * 100"))
+    status, error, _ = told.pop(2)
+    assert status == "failed" and "is another than when the run began" in error
+    assert told == [["success", 3, 1], ["success", 3, 0], ["success", 300, 1]]
+    assert project.open("etl.py").get("scored").value == 300
+
+
+def test_functions_that_travel_are_refused_where_what_they_use_was_edited(project):
+    told = ran(project, "processes", ("helper.py", "value + 0", "value * 100"), pickled=True)
+    status, error, _ = told.pop(2)
+    assert status == "failed" and "a file that this program imported was edited since" in error
+    assert told == [["success", 3, 1], ["success", 3, 0], ["success", 300, 1]]
+
+
+def test_an_edit_of_a_comment_stops_no_worker_of_a_script(project):
+    told = ran(project, "processes", ("helper.py", "value + 0", "value + 0  # as it is"))
+    assert told == [["success", 3, 1], ["success", 3, 0], ["success", 3, 1], ["success", 3, 0]]
