@@ -289,8 +289,7 @@ class FunctionRef(Record):
         pickled: cloudpickle bytes of the definition.
         definition_hash: Of the definition planned; a worker that loads another one refuses the work.
         imported: Digest of what the file, and those that it imports, held when they were imported, or that
-            one of them was edited since; `None` if neither is known. Where a worker finds another, it looks
-            at the definition.
+            one was edited since. Where a worker finds another, it looks at the definition.
     """
 
     node: NodeId
