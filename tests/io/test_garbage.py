@@ -20,6 +20,7 @@ from barca.io.garbage.repack import repack
 from barca.io.ledger import DeltaLedger
 from barca.io.memory import MemoryLedger, MemoryPackStore
 from barca.io.tags import write_tag
+from barca.io.scans import scan_fragments
 from barca.io.storage import FilePackStore, node_directory
 from barca.io.values import read_value
 from barca.schemas import FRAGMENTS, HOLDINGS, MATERIALIZATIONS, MOVED
@@ -387,6 +388,17 @@ def test_another_commit_meanwhile_leaves_everything_as_it_is(tmp_path: Path, mon
     world.check()
     assert world.collect().repacked == MANY_PACKS + 2
     world.check()
+
+
+def test_a_column_may_have_any_name_where_some_rows_of_a_pack_move(world: World):
+    names = ("row", "barca row", "row_offset", "key")
+    world.run({key: pl.DataFrame(dict.fromkeys(names, [number])) for number, key in enumerate("abc")})
+    kept = world.results().filter(pl.col("key") != "retailer=b")
+    moved = repack(world.store, kept.select(list(FRAGMENTS)), f"{node_directory(NODE)}/z")
+    table = scan_fragments(
+        world.store, work_keys("a", "c").join(moved, on="key", maintain_order="left"), DIMS
+    )
+    assert table.collect(engine="in-memory").rows() == [("a", 0, 0, 0, 0), ("c", 2, 2, 2, 2)]
 
 
 def test_a_fragment_without_rows_moves_too(world: World):

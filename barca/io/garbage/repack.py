@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from barca.errors import StoreError
+from barca.io.canonical import free_name
 from barca.io.footer import footer
 from barca.io.packs import readable
 from barca.io.reading import Pack, open_packs
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from barca.ports import PackStore
-
-_INDEX: Final = "barca row"
 
 
 def repack(store: PackStore, fragments: pl.DataFrame, stem: str) -> pl.DataFrame:
@@ -93,7 +92,8 @@ def _rows(store: PackStore, packs: Sequence[Pack]) -> Iterator[pl.LazyFrame]:
 
 def _some_rows(store: PackStore, pack: Pack) -> pl.LazyFrame:
     """The rows of a pack that its fragments own."""
+    row = free_name("row", store.schema(pack.path))
     ranges = pl.int_ranges(pl.col(ROW_OFFSET), pl.col(ROW_OFFSET) + pl.col(ROWS), dtype=pl.UInt32)
-    wanted = pack.fragments.select(ranges.alias(_INDEX)).explode(_INDEX, empty_as_null=False).lazy()
-    rows = store.scan([pack.path]).with_row_index(_INDEX)
-    return rows.join(wanted, on=_INDEX, how="semi", maintain_order="left").drop(_INDEX)
+    wanted = pack.fragments.select(ranges.alias(row)).explode(row, empty_as_null=False).lazy()
+    rows = store.scan([pack.path]).with_row_index(row)
+    return rows.join(wanted, on=row, how="semi", maintain_order="left").drop(row)
