@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -44,12 +45,38 @@ def records_table(records: Sequence[dict[str, Any]]) -> pl.DataFrame:
     Raises:
         NotATable: A field holds text in one record and a number in another, or the like.
     """
-    table = pl.DataFrame(records, infer_schema_length=None, strict=False) if records else pl.DataFrame()
+    try:
+        table = _table(records)
+    except pl.exceptions.PolarsError:
+        raise _clash(records) from None
     for position, (row, record) in enumerate(zip(table.iter_rows(named=True), records, strict=True)):
         for name, given in record.items():
             if not _is_same(row.get(name), given):
                 raise NotATable(f"its records differ in the type of `{name}`", position)
     return table
+
+
+def _table(records: Sequence[dict[str, Any]]) -> pl.DataFrame:
+    return pl.DataFrame(records, infer_schema_length=None, strict=False) if records else pl.DataFrame()
+
+
+def _is_clash(records: Sequence[dict[str, Any]]) -> bool:
+    """Whether Polars finds no type for a field, as of lists among numbers."""
+    try:
+        _table(records)
+    except pl.exceptions.PolarsError:
+        return True
+    return False
+
+
+def _clash(records: Sequence[dict[str, Any]]) -> NotATable:
+    """What is wrong with records of which some field has no type: the first record that does not fit."""
+    position = bisect_left(range(len(records) - 1), 1, key=lambda last: _is_clash(records[: last + 1]))
+    until = records[: position + 1]
+    names = [name for name in records[position] if _is_clash([{name: one.get(name)} for one in until])]
+    return NotATable(
+        f"its records differ in the type of {', '.join(f'`{name}`' for name in names)}", position
+    )
 
 
 def _is_same(found: Any, given: Any) -> bool:

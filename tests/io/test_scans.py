@@ -221,6 +221,7 @@ def test_records_may_hold_the_key_but_nothing_else_in_its_place(store):
         [{"x": 1}, {"x": "a"}],
         [{"x": 1}, {"x": True}],
         [{"x": {"y": 1}}, {"x": 1}],
+        [{"x": [1]}, {"x": 1}],
     ],
 )
 def test_what_is_no_table_names_the_fix(store, value):
@@ -230,6 +231,20 @@ def test_what_is_no_table_names_the_fix(store, value):
     assert caught.value.remediation == f"return tables, or lists of records, from `{NODE}`"
     assert caught.value.key == "retailer=a"
     assert caught.value.node == NODE
+
+
+def test_the_record_that_differs_from_those_before_it_is_told(store):
+    values = [
+        {"n": 1, "x": [1]},
+        [{"n": 1}, {"n": 2, "x": []}],
+        {"n": 3.5},
+        {"n": 4, "x": {"a": 1}},
+        {"x": 5},
+    ]
+    fragments, _ = keep(store, values, work_keys(*"abcde"))
+    with pytest.raises(InputError, match="its records differ in the type of `x`") as caught:
+        scan_fragments(store, fragments, ONE)
+    assert caught.value.key == "retailer=d"
 
 
 def test_nothing_is_read_until_it_is_queried(store, monkeypatch: pytest.MonkeyPatch):
