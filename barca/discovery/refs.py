@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _here: weakref.WeakValueDictionary[tuple[str, NodeId], Definition[..., Any]] = weakref.WeakValueDictionary()
 """Root and node to the definition that this process described last."""
 
-_loaded: dict[tuple[NodeId, str], str] = {}
+_hashes: dict[tuple[NodeId, str], str] = {}
 """Node, and the digest of what its file held, to the hash of the definition that was found there."""
 
 _EDITED: Final = "edited"
@@ -43,13 +43,13 @@ def function_ref(definition: Definition[..., Any], node_id: NodeId, root: Path) 
     or the inside of a function, holds is pickled with what it uses. What cannot be pickled can still run in
     this process.
     """
+    from barca.fingerprint.texts import edited  # workers, which call no more than load_function, do without
+
     _here[str(root), node_id] = definition
     owners = Owners(_module_of(definition))
     if not owners.holds(definition):
         owners = Owners(project_modules(root))
     file, name = owners.place(definition)
-    from barca.fingerprint.texts import edited
-
     imported = _EDITED if edited() else None
     if owners.holds(definition) and Path(file).is_file() and Path(file).suffix == ".py":
         file = os.path.realpath(file)
@@ -115,11 +115,11 @@ def _require_planned(definition: Definition[..., Any], ref: FunctionRef, file: P
     if ref.imported is None or own is None or own == ref.imported or ref.definition_hash is None:
         return
     known = (ref.node, own)
-    if known not in _loaded:
+    if known not in _hashes:
         from barca.fingerprint import fingerprint
 
-        _loaded[known] = fingerprint(definition, root=Path(ref.root)).hash
-    if _loaded[known] != ref.definition_hash:
+        _hashes[known] = fingerprint(definition, root=Path(ref.root)).hash
+    if _hashes[known] != ref.definition_hash:
         raise LoadError(
             f"`{ref.name}`, or what it uses, is another than when the run began",
             node=ref.node,

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 
 def pack_dataset(store: PackStore, fragments: pl.DataFrame, dimensions: Sequence[str]) -> Any | None:
-    """A `pyarrow.dataset.Dataset` that reads nothing until it is queried, or `None` where there is none.
+    """A `pyarrow.dataset.Dataset` whose rows are read when it is queried, or `None` where there is none.
 
     There is one when packs are files of one schema that hold the wanted keys and no others. A single pack may
-    hold others, which are filtered, but not further results of wanted keys, as one made of several packs may.
+    hold others, which are filtered, but not further results of wanted keys, as one made of several packs may:
+    of its key column, their rows are counted at once.
 
     Args:
         store: Holds the packs.
